@@ -1,0 +1,254 @@
+"""What is studied: every hyperparameter of a run, checked once, and the paper's two tables as presets."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from .vocabulary import GROUPS, check_permutations, group_order, read_permutations
+
+Positive = Annotated[int, Field(ge=1)]
+Name = Literal["random", "symmetric", "cyclic", "dihedral", "alternating"]
+
+#: The number of seeds in both tables of the paper. It belongs to an ensemble, not to a run: `--seeds 0:100`.
+PAPER_SEEDS = 100
+
+
+class Config(BaseModel):
+    """One point in hyperparameter space; frozen, validated at construction, named as in the paper's tables.
+
+    The defaults are the paper's main table. A `vocabulary` other than "random" fixes `d_g` (and a user's own permutations fix `N`
+    too), so these need not be given with it.
+
+    >>> Config.preset("main").replace(N=16, lr=0.25).N
+    16
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+    N: Annotated[int, Field(ge=2, le=4096)] = 32
+    """Number of states; permutations act on {0, ..., N-1}."""
+    L: Annotated[int, Field(ge=1, le=4096)] = 10
+    """Number of steps: actions g_1..g_L, predicted states s_1..s_L."""
+    d_g: Positive = 32
+    """Number of distinct permutations in the action vocabulary."""
+    d_h: Annotated[int, Field(ge=2)] = 128
+    """Head dimension of keys and queries; even, d_h/2 RoPE planes."""
+    d_model: Positive = 1
+    """Dimension of the token embedding that keys and queries see; 1 in the paper."""
+    n_train_seq: Positive = 32_768
+    """Number of training sequences."""
+    n_test_seq: Positive = 256
+    """Number of test sequences."""
+    n_eval_seq: Positive = 4_096
+    """Training sequences that enter the train split's accuracies and logit statistics (all where there are fewer)."""
+    batch_size: Positive = 32_768
+    """Sequences a gradient; full batch where it equals n_train_seq."""
+    optimizer: Literal["sgd", "adamw"] = "sgd"
+    """Plain gradient descent, or AdamW (decoupled weight decay, betas 0.9, 0.999, eps 1e-8)."""
+    lr: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.5
+    """Learning rate eta."""
+    weight_decay: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    """Weight decay: added to the gradient under SGD, decoupled under AdamW."""
+    rope_theta: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 10_000.0
+    """Base of the power-law RoPE frequencies."""
+    rope_law: Literal["power-2pi", "power", "linear"] = "power-2pi"
+    """Frequencies w_n, n = 0..d_h/2-1: 2π θ^(-2n/d_h) (main text), θ^(-2n/d_h) (robustness), or 2π (n+1) / d_h (linear)."""
+    train_epochs: Annotated[int, Field(ge=0)] = 20_000
+    """Passes over the training set; one optimiser step each where training is full batch."""
+    eval_every: Positive = 50
+    """Epochs between evaluations."""
+    fix_embedding: bool = True
+    """Hold every token's embedding at unity; otherwise embeddings are learned and attention may depend on the tokens."""
+    dtype: Literal["float32", "float64"] = "float32"
+    """Precision of weights and gradients."""
+    vocabulary: Name | tuple[tuple[int, ...], ...] = "random"
+    """Where the permutations come from: "random" (distinct, drawn by the seed), a group acting on N points, or one's own rows
+    (an array, nested lists, or the path of a .npy, .csv or .txt file, read at once: the permutations themselves are kept)."""
+    init_variance: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1 / 3
+    """Variance of the uniform initial weights; 1/3 is U(-1, 1), PyTorch's default for the model's linear layers."""
+    freeze: Literal["none", "attention", "logic"] = "none"
+    """Which weights stay at their initial values: none, w_q and w_k, or m."""
+
+    def __init__(self, **fields: Any) -> None:
+        fields = _fill_derived(fields)
+        try:
+            super().__init__(**fields)
+        except ValidationError as error:
+            raise ValueError(_one_sentence(error)) from None
+
+    @field_validator("vocabulary", mode="after")
+    @classmethod
+    def _rows_are_permutations(cls, value: Any) -> Any:
+        return value if isinstance(value, str) else check_permutations(value)
+
+    @model_validator(mode="after")
+    def _possible(self) -> Config:
+        for wrong, message in _impossible(self):
+            if wrong:
+                raise ValueError(message)
+        return self
+
+    @classmethod
+    def preset(cls, name: str, **changes: Any) -> Config:
+        """One of the named configurations ("main", "robustness", "smoke"), with any fields changed."""
+        if name not in PRESETS:
+            raise ValueError(f"preset = {name!r} does not exist; allowed: {', '.join(PRESETS)}")
+        return cls(**PRESETS[name]).replace(**changes)
+
+    def replace(self, **changes: Any) -> Config:
+        """The same configuration with some fields changed, checked afresh; full batch stays full batch."""
+        kept = self.model_dump()
+        if self.full_batch:
+            kept.pop("batch_size")
+        vocabulary = changes.get("vocabulary", self.vocabulary)
+        if _is_own(vocabulary):
+            kept = {key: value for key, value in kept.items() if key not in ("N", "d_g")}
+        elif vocabulary != "random":
+            kept.pop("d_g")
+        return Config(**{**kept, **changes})
+
+    @classmethod
+    def from_toml(cls, path: str | Path) -> Config:
+        """Read a TOML file of fields; a key `preset` names the configuration that they change."""
+        try:
+            with open(path, "rb") as file:
+                fields = tomllib.load(file)
+        except (OSError, tomllib.TOMLDecodeError) as error:
+            raise ValueError(f"cannot read the configuration {path}: {error}") from None
+        return cls.preset(str(fields.pop("preset", "main")), **fields)
+
+    def to_toml(self) -> str:
+        """All fields as TOML; `from_toml` gives back an equal Config."""
+        return "".join(f"{key} = {json.dumps(value)}\n" for key, value in self.model_dump(mode="json").items())
+
+    @property
+    def hash(self) -> str:
+        """Sixteen hex digits over every field (all of them change a result); stable between machines and versions."""
+        text = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def full_batch(self) -> bool:
+        """Whether every optimiser step sees all training sequences."""
+        return self.batch_size == self.n_train_seq
+
+    @property
+    def alpha_per_epoch(self) -> float:
+        """Training time of one epoch, 1 / (d_g N)."""
+        return 1.0 / (self.d_g * self.N)
+
+    @property
+    def eval_epochs(self) -> list[int]:
+        """Epochs at which a run is evaluated: 0, eval_every, ..., and the last."""
+        epochs = list(range(0, self.train_epochs + 1, self.eval_every))
+        return epochs if epochs[-1] == self.train_epochs else [*epochs, self.train_epochs]
+
+    def difference(self, other: Config) -> dict[str, tuple[Any, Any]]:
+        """Fields in which two configurations differ, with both values."""
+        mine, theirs = self.model_dump(), other.model_dump()
+        return {key: (mine[key], theirs[key]) for key in mine if mine[key] != theirs[key]}
+
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "main": {},
+    "robustness": {
+        "N": 24,
+        "d_g": 24,
+        "d_h": 8,
+        "n_test_seq": 128,
+        "train_epochs": 16_000,
+        "rope_law": "power",
+    },
+    "smoke": {
+        "N": 8,
+        "L": 5,
+        "d_g": 8,
+        "d_h": 16,
+        "n_train_seq": 1_024,
+        "n_test_seq": 128,
+        "train_epochs": 1_500,
+        "eval_every": 25,
+    },
+}
+
+
+def _is_own(vocabulary: Any) -> bool:
+    return not isinstance(vocabulary, str) or vocabulary not in ("random", *GROUPS)
+
+
+def _fill_derived(fields: dict[str, Any]) -> dict[str, Any]:
+    """Fill in what other fields imply: d_g (and N) by the vocabulary, batch_size by n_train_seq; read a user's permutations."""
+    fields = {key: value.item() if isinstance(value, np.generic) else value for key, value in fields.items()}
+    if "n_train_seq" in fields:
+        fields.setdefault("batch_size", fields["n_train_seq"])
+    vocabulary = fields.get("vocabulary", "random")
+    N = fields.get("N", Config.model_fields["N"].default)
+    if _is_own(vocabulary):
+        own = read_permutations(vocabulary)
+        return {"N": len(own[0]), "d_g": len(own), **fields, "vocabulary": own}
+    if vocabulary in GROUPS and "d_g" not in fields and isinstance(N, int):
+        return {**fields, "d_g": group_order(vocabulary, N)}
+    return fields
+
+
+def _impossible(c: Config) -> list[tuple[bool, str]]:
+    """Combinations of valid fields that mean nothing, each with the sentence that says so."""
+    orders = math.factorial(c.N) if c.N < 20 else math.inf
+    checks = [
+        (c.d_h % 2 == 1, f"d_h = {c.d_h} is odd; RoPE rotates pairs, so d_h must be even"),
+        (c.d_g > orders, f"d_g = {c.d_g} exceeds the {orders} permutations of N = {c.N}; allowed: 1 to {orders}"),
+        (
+            c.batch_size > c.n_train_seq,
+            f"batch_size = {c.batch_size} exceeds n_train_seq = {c.n_train_seq}; allowed: 1 to {c.n_train_seq}",
+        ),
+        (
+            c.train_epochs > 0 and c.eval_every > c.train_epochs,
+            f"eval_every = {c.eval_every} exceeds train_epochs = {c.train_epochs}; allowed: 1 to {c.train_epochs}",
+        ),
+    ]
+    if isinstance(c.vocabulary, tuple):
+        shape = (len(c.vocabulary), len(c.vocabulary[0]))
+        checks.append(
+            (
+                shape != (c.d_g, c.N),
+                f"vocabulary holds {shape[0]} permutations of {shape[1]} points, but d_g = {c.d_g} and N = {c.N}; "
+                "leave both out to take them from the vocabulary",
+            )
+        )
+    elif c.vocabulary in GROUPS:
+        order = group_order(c.vocabulary, c.N)
+        checks.append(
+            (
+                c.d_g != order,
+                f"d_g = {c.d_g}, but vocabulary {c.vocabulary!r} on N = {c.N} points has {order} elements; "
+                f"set d_g = {order} or leave it out",
+            )
+        )
+    return checks
+
+
+def _one_sentence(error: ValidationError) -> str:
+    """Pydantic's report as one sentence a fault: field, value, what is allowed."""
+    lines = []
+    for fault in error.errors():
+        field = str(fault["loc"][0]) if fault["loc"] else ""
+        if fault["type"] == "extra_forbidden":
+            line = f"unknown field {field!r}; allowed: {', '.join(Config.model_fields)}"
+        elif fault["type"] == "value_error":
+            line = str(fault.get("ctx", {})["error"])
+        elif field == "vocabulary":
+            allowed = "'random', " + ", ".join(map(repr, GROUPS)) + ", an array of permutations or a file of them"
+            line = f"vocabulary = {fault['input']!r} is not allowed; allowed: {allowed}"
+        else:
+            line = f"{field} = {fault['input']!r} is not allowed: {fault['msg'][0].lower()}{fault['msg'][1:]}"
+        if line not in lines:
+            lines.append(line)
+    return "; ".join(lines)

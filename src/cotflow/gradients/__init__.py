@@ -1,0 +1,1 @@
+"""Loss and gradient of a batch: one signature, several backends."""
