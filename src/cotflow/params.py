@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class Params:
     """Weights of the student, or a gradient with respect to them.
 
-    `w_q`, `w_k` are the query and key vectors (d_h,), or matrices (d_h, d_model) beside a learned `embedding`
-    (d_g + N, d_model); `m[a, r, s]` (d_g, N, N) takes state s to the logit of next state r under action a.
+    `w_q`, `w_k` are the query and key vectors (d_h,), or matrices (d_h, d_model) beside an `embedding`
+    (d_g + N, d_model) of all tokens, learned unless `fix_embedding`; `m[a, r, s]` (d_g, N, N) takes state s to the logit of next state r under action a.
     """
 
     w_q: np.ndarray
@@ -33,15 +33,15 @@ class Params:
     def initial(cls, cfg: Config, seed: int = 0) -> Params:
         """Uniform weights of variance `init_variance` from `default_rng([seed, 1])`, in the order w_q, w_k, m.
 
-        Wider embeddings (`d_model` > 1) divide the variance of w_q and w_k by d_model, so that keys and queries start with the same
-        variance; embeddings that are learned start at one, where the fixed ones are.
+        Wider embeddings (`d_model` > 1) divide the variance of w_q and w_k by d_model, so that keys and queries start with
+        the same variance; embeddings that are learned start at one, where the fixed ones stay.
         """
         rng = np.random.default_rng([check_seed(seed), 1])
         bound = np.sqrt(3.0 * cfg.init_variance)
-        shape = cfg.d_h if vector_keys(cfg) else (cfg.d_h, cfg.d_model)
-        w_q, w_k = (rng.uniform(-1.0, 1.0, shape) * (bound / np.sqrt(cfg.d_model)) for _ in range(2))
-        m = rng.uniform(-1.0, 1.0, (cfg.d_g, cfg.N, cfg.N)) * bound
-        embedding = None if vector_keys(cfg) else np.ones((cfg.d_g + cfg.N, cfg.d_model))
+        shape = shapes(cfg)
+        w_q, w_k = (rng.uniform(-1.0, 1.0, shape["w_q"]) * (bound / np.sqrt(cfg.d_model)) for _ in range(2))
+        m = rng.uniform(-1.0, 1.0, shape["m"]) * bound
+        embedding = np.ones(shape["embedding"]) if "embedding" in shape else None
         return cls(w_q, w_k, m, embedding).astype(cfg.dtype)
 
     @classmethod
@@ -88,12 +88,20 @@ class Params:
 
     def check(self, cfg: Config) -> Params:
         """Pass on weights that fit the config, in its precision; say which block does not."""
-        expected = {name: value.shape for name, value in Params.initial(cfg.replace(init_variance=0.0), 0).items()}
+        expected = shapes(cfg)
         given = {name: np.shape(value) for name, value in self.items()}
         for name in expected | given:
             if expected.get(name) != given.get(name):
                 raise ValueError(f"params.{name} has shape {given.get(name)}; this config needs {expected.get(name)}")
         return self.astype(cfg.dtype)
+
+
+def shapes(cfg: Config) -> dict[str, tuple[int, ...]]:
+    """Shape of every block of weights that a config has."""
+    if vector_keys(cfg):
+        return {"w_q": (cfg.d_h,), "w_k": (cfg.d_h,), "m": (cfg.d_g, cfg.N, cfg.N)}
+    keys, embedding = (cfg.d_h, cfg.d_model), (cfg.d_g + cfg.N, cfg.d_model)
+    return {"w_q": keys, "w_k": keys, "m": (cfg.d_g, cfg.N, cfg.N), "embedding": embedding}
 
 
 def vector_keys(cfg: Config) -> bool:

@@ -1,0 +1,110 @@
+"""The backends behind one face: gradient, statistics, rollout and attention of given weights on given sequences."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from ..attention import attention, pull_back
+from ..config import Config
+from ..params import Params, require_vector_keys
+from ..task import Split
+from .statistics import Statistics
+
+
+class Backend(Protocol):
+    """What every backend offers; all of them compute the same functions."""
+
+    name: str
+
+    def loss_and_gradient(self, cfg: Config, params: Params, split: Split) -> tuple[float, Params]:
+        """Mean cross-entropy over all sequences and positions, and its gradient, in the weights' precision."""
+        ...
+
+    def statistics(self, cfg: Config, params: Params, split: Split) -> Statistics:
+        """Loss, next-token accuracy and logit statistics of a split."""
+        ...
+
+    def rollout(self, cfg: Config, params: Params, actions: np.ndarray, s0: np.ndarray) -> np.ndarray:
+        """States (n, L+1) generated from s_0 by feeding back the most likely token."""
+        ...
+
+    def attention(self, cfg: Config, params: Params, split: Split) -> np.ndarray:
+        """Attention pi (L, L), averaged over the split's sequences where it depends on them."""
+        ...
+
+
+class Fused:
+    """The Numba kernel for the logic module, with attention and its pull-back in closed form."""
+
+    name = "fused"
+
+    def __init__(self, threads: int | None = None) -> None:
+        self.threads = threads
+
+    def loss_and_gradient(self, cfg: Config, params: Params, split: Split) -> tuple[float, Params]:
+        from . import fused
+
+        pi = self.attention(cfg, params, split)
+        plan = fused.prepare(split, cfg.N, cfg.d_g)
+        loss, d_pi, d_m = fused.loss_and_gradient(pi, params.m, plan, self.threads)
+        d_q, d_k = pull_back(cfg, params.w_q, params.w_k, pi, d_pi)
+        dtype = params.m.dtype
+        return loss, Params(d_q.astype(dtype), d_k.astype(dtype), d_m)
+
+    def statistics(self, cfg: Config, params: Params, split: Split) -> Statistics:
+        from . import fused
+
+        pi = self.attention(cfg, params, split)
+        return fused.statistics(pi, params.m, fused.prepare(split, cfg.N, cfg.d_g), self.threads)
+
+    def rollout(self, cfg: Config, params: Params, actions: np.ndarray, s0: np.ndarray) -> np.ndarray:
+        from . import fused
+
+        require_vector_keys(cfg, "backend 'fused'")
+        return fused.rollout(attention(cfg, params.w_q, params.w_k), params.m, actions, s0, self.threads)
+
+    def attention(self, cfg: Config, params: Params, split: Split) -> np.ndarray:
+        require_vector_keys(cfg, "backend 'fused'")
+        return attention(cfg, params.w_q, params.w_k)
+
+
+class Torch:
+    """PyTorch on any device: the reference, the road to a GPU, and the only backend for learned embeddings."""
+
+    name = "torch"
+
+    def __init__(self, device: str | None = None) -> None:
+        try:
+            from . import autograd
+        except ImportError as error:
+            raise ValueError(f"backend 'torch' needs PyTorch: pip install 'cotflow[torch]' ({error})") from None
+        self._autograd = autograd
+        self.device = device
+
+    def loss_and_gradient(self, cfg: Config, params: Params, split: Split) -> tuple[float, Params]:
+        return self._autograd.loss_and_gradient(cfg, params, split, self.device)
+
+    def statistics(self, cfg: Config, params: Params, split: Split) -> Statistics:
+        return self._autograd.statistics(cfg, params, split, self.device)
+
+    def rollout(self, cfg: Config, params: Params, actions: np.ndarray, s0: np.ndarray) -> np.ndarray:
+        return self._autograd.rollout(cfg, params, actions, s0, self.device)
+
+    def attention(self, cfg: Config, params: Params, split: Split) -> np.ndarray:
+        return self._autograd.attention(cfg, params, split, self.device)
+
+
+BACKENDS = ("fused", "torch")
+
+
+def backend(name: str = "fused", threads: int | None = None, device: str | None = None) -> Backend:
+    """The backend of that name; `threads` goes to "fused", `device` to "torch"."""
+    if name == "fused":
+        if device is not None and device != "cpu":
+            raise ValueError(f"device = {device!r} needs backend 'torch'; backend 'fused' runs on the CPU")
+        return Fused(threads)
+    if name == "torch":
+        return Torch(device)
+    raise ValueError(f"backend = {name!r} does not exist; allowed: {', '.join(BACKENDS)}")

@@ -1,0 +1,233 @@
+"""The one language of simulation and theory: a labelled learning curve, its file, and a directory of them.
+
+A trajectory is an `xarray.Dataset` along `epoch` (with coordinate `alpha`). Whatever produced it, its variables mean the same; a
+theory fills those that it predicts. Values along `split` ("train", "test") are a simulation's.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import re
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from .config import Config
+from .files import FORMAT, FileFault, read_archive, write_archive
+from .params import Params
+
+SPLITS = ("train", "test")
+#: Dimensions of every variable after `epoch`, with what it is; those in `_ALONG_SPLIT` have `split` too in a simulation.
+SCHEMA: dict[str, tuple[tuple[str, ...], str]] = {
+    "A": ((), "attention on the correct action, mean over positions"),
+    "R": ((), "overlap of the logic matrices with their own teacher matrices"),
+    "S": ((), "overlap of the logic matrices with the other teacher matrices"),
+    "zeta": ((), "mean over actions and states of the summed logits"),
+    "loss": ((), "mean cross-entropy of the next token"),
+    "next_token_accuracy": ((), "teacher-forced accuracy of the next token"),
+    "rollout_accuracy": ((), "accuracy of the last state of an autoregressive rollout"),
+    "mu_k": ((), "mean correct logit"),
+    "var_k": ((), "variance of the correct logit"),
+    "mu_o": ((), "mean of the other logits"),
+    "var_o": ((), "variance of the other logits"),
+    "attention": (("t", "j"), "attention of predictor position t on action j"),
+}
+_ALONG_SPLIT = ("loss", "next_token_accuracy", "rollout_accuracy", "mu_k", "var_k", "mu_o", "var_o")
+_WEIGHT_DIMS = {
+    "w_q": ("head", "model"),
+    "w_k": ("head", "model"),
+    "m": ("action", "next_state", "state"),
+    "embedding": ("token", "model"),
+}
+#: Attributes that differ between two runs with the same result.
+VOLATILE = ("wall_seconds", "created", "host_threads")
+#: Attributes that make up a record's identity, beside seed and weights at the start.
+IDENTITY = ("config_hash", "engine", "backend", "rtol", "atol", "format")
+
+
+def trajectory(cfg: Config, epochs: Sequence[int] | np.ndarray, curves: Mapping[str, np.ndarray], **attrs: Any) -> xr.Dataset:
+    """Label curves of shape (epochs, ...) as a trajectory, with the config and `attrs` as attributes."""
+    epochs = np.asarray(epochs)
+    unknown = set(curves) - set(SCHEMA)
+    if unknown:
+        raise ValueError(f"a trajectory has no variable {', '.join(sorted(unknown))}; allowed: {', '.join(SCHEMA)}")
+    variables = {}
+    for name, values in curves.items():
+        extra, meaning = SCHEMA[name]
+        values = np.asarray(values, dtype=np.float64)
+        with_split = name in _ALONG_SPLIT and values.ndim == 2 + len(extra)
+        dims = ("epoch", *(("split",) if with_split else ()), *extra)
+        variables[name] = (dims, values, {"long_name": meaning})
+    data = xr.Dataset(variables, coords={"epoch": epochs, "alpha": ("epoch", epochs * cfg.alpha_per_epoch)})
+    if "split" in data.dims:
+        data = data.assign_coords(split=list(SPLITS))
+    data.alpha.attrs["long_name"] = "training time, epochs / (d_g N)"
+    data.attrs = {**provenance(cfg), **{key: value for key, value in attrs.items() if value is not None}}
+    return data
+
+
+def provenance(cfg: Config) -> dict[str, Any]:
+    """What made a record: config, its hash, versions."""
+    from . import __version__
+
+    return {
+        "config": cfg.model_dump_json(),
+        "config_hash": cfg.hash,
+        "version": __version__,
+        "format": FORMAT,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+    }
+
+
+def config_of(run: xr.Dataset) -> Config:
+    """The configuration that made a trajectory."""
+    return Config(**json.loads(run.attrs["config"]))
+
+
+def with_weights(run: xr.Dataset, initial: Params, final: Params, snapshots: Mapping[int, Params] | None = None) -> xr.Dataset:
+    """Add a run's weights: `initial_*`, `final_*`, and `snapshot_*` along `snapshot` (epochs)."""
+    run = run.copy()
+    for stage, params in (("initial", initial), ("final", final)):
+        for name, value in params.items():
+            run[f"{stage}_{name}"] = (_WEIGHT_DIMS[name][: value.ndim], value)
+    if snapshots:
+        run = run.assign_coords(snapshot=sorted(snapshots))
+        for name, value in initial.items():
+            stacked = np.stack([dict(snapshots[epoch].items())[name] for epoch in sorted(snapshots)])
+            run[f"snapshot_{name}"] = (("snapshot", *_WEIGHT_DIMS[name][: value.ndim]), stacked)
+    return run
+
+
+def weights_of(run: xr.Dataset, epoch: int | None = None) -> dict[str, np.ndarray]:
+    """Blocks of weights in a record: final ones by default, else those of epoch 0 or of a snapshot."""
+    if "seed" in run.dims:
+        raise ValueError("these are several seeds; choose one first: Params.of(runs.sel(seed=0))")
+    last = int(run.epoch[-1])
+    stage = "final" if epoch is None or epoch == last else "initial" if epoch == int(run.epoch[0]) else "snapshot"
+    if stage == "snapshot":
+        saved = [int(e) for e in run.snapshot] if "snapshot" in run.coords else []
+        if epoch not in saved:
+            raise ValueError(f"epoch = {epoch} has no saved weights; allowed: {sorted({0, *saved, last})}")
+        run = run.sel(snapshot=epoch)
+    blocks = {name: run[f"{stage}_{name}"].values for name in _WEIGHT_DIMS if f"{stage}_{name}" in run}
+    if not blocks:
+        raise ValueError("this trajectory carries no weights (a theory has none)")
+    return blocks
+
+
+def save(run: xr.Dataset, path: str | Path) -> Path:
+    """Write a trajectory as one .npz file, atomically, with its dimensions and attributes inside."""
+    path = Path(path)
+    arrays = {str(name): np.asarray(value.values) for name, value in run.variables.items()}
+    dims = {str(name): list(map(str, value.dims)) for name, value in run.variables.items()}
+    notes = {str(name): dict(value.attrs) for name, value in run.variables.items() if value.attrs}
+    meta = {"dims": dims, "coords": [str(c) for c in run.coords], "attrs": run.attrs, "notes": notes}
+    write_archive(path, "trajectory", arrays, meta)
+    return path
+
+
+def load(path: str | Path, seeds: Iterable[int] | None = None, weights: bool = True) -> xr.Dataset:
+    """Load one record, or all seeds of a directory as one Dataset with dimension `seed`.
+
+    Records of different identity (config, engine, tolerances, backend) are refused. `attrs["missing"]` lists the seeds that are not
+    there: of `seeds`, or else gaps in the numbering and unfinished runs; a warning says so. `weights=False` leaves weights out.
+    """
+    path = Path(path)
+    if not path.is_dir():
+        return _load_file(path, weights)
+    wanted = None if seeds is None else sorted({int(seed) for seed in seeds})
+    found = {seed: file for seed, file in record_files(path).items() if wanted is None or seed in wanted}
+    if not found:
+        raise FileFault(f"{path} holds no finished records (seed_*.npz)" + ("" if wanted is None else f" of seeds {wanted}"))
+    runs = [_load_file(file, weights) for file in found.values()]
+    _require_one_identity(runs, list(found.values()))
+    missing = sorted(set(wanted or [*range(max(found)), *unfinished(path)]) - set(found))
+    if missing:
+        warnings.warn(f"{path}: no finished record of seed {', '.join(map(str, missing))}", stacklevel=2)
+    data = _stack(runs, list(found))
+    data.attrs["missing"] = missing
+    return data
+
+
+def record_path(directory: str | Path, seed: int) -> Path:
+    """Where the record of a seed lies."""
+    return Path(directory) / f"seed_{seed}.npz"
+
+
+def checkpoint_path(directory: str | Path, seed: int) -> Path:
+    """Where the checkpoint of a seed's unfinished run lies."""
+    return Path(directory) / f"seed_{seed}.checkpoint.npz"
+
+
+def record_files(directory: Path) -> dict[int, Path]:
+    """The finished records of a directory by seed."""
+    return _numbered(directory, r"seed_(\d+)\.npz")
+
+
+def unfinished(directory: Path) -> dict[int, Path]:
+    """Checkpoints of a directory by seed."""
+    return _numbered(directory, r"seed_(\d+)\.checkpoint\.npz")
+
+
+def identity(run: xr.Dataset) -> dict[str, Any]:
+    """What must agree for two records to be seeds of one ensemble."""
+    return {key: run.attrs.get(key) for key in IDENTITY}
+
+
+def _numbered(directory: Path, pattern: str) -> dict[int, Path]:
+    matches = ((re.fullmatch(pattern, file.name), file) for file in directory.iterdir())
+    return dict(sorted((int(match[1]), file) for match, file in matches if match))
+
+
+def _load_file(path: Path, weights: bool) -> xr.Dataset:
+    arrays, meta = read_archive(path, "trajectory")
+    try:
+        notes = meta["notes"]
+        kept = {n: v for n, v in arrays.items() if weights or not n.startswith(("initial_", "final_", "snapshot"))}
+        variables = {name: (meta["dims"][name], value, notes.get(name, {})) for name, value in kept.items()}
+        coords = {name: variables.pop(name) for name in meta["coords"] if name in variables}
+        data = xr.Dataset(variables, coords=coords, attrs=meta["attrs"])
+        Config(**json.loads(data.attrs["config"]))
+    except (KeyError, ValueError, TypeError) as error:
+        raise FileFault(f"{path} does not hold a trajectory of this format ({error})") from None
+    if "epoch" not in data.dims or "A" not in data:
+        raise FileFault(f"{path} does not hold a trajectory of this format (no learning curve in it)")
+    return data
+
+
+def _require_one_identity(runs: list[xr.Dataset], files: list[Path]) -> None:
+    first = identity(runs[0])
+    for run, file in zip(runs, files, strict=True):
+        if identity(run) != first:
+            fields = config_of(runs[0]).difference(config_of(run))
+            other = {
+                key: (first[key], value) for key, value in identity(run).items() if value != first[key] and key != "config_hash"
+            }
+            told = ", ".join(f"{key} = {a!r} and {b!r}" for key, (a, b) in {**fields, **other}.items())
+            raise FileFault(
+                f"{file.parent} mixes records that do not belong together: {files[0].name} and {file.name} have {told}"
+            )
+
+
+def _stack(runs: list[xr.Dataset], seeds: list[int]) -> xr.Dataset:
+    """Join records along `seed`; much faster than a general concatenation, as all share one schema."""
+    first = runs[0]
+    for run in runs[1:]:
+        if set(run.variables) != set(first.variables) or any(run[name].shape != first[name].shape for name in first.variables):
+            raise FileFault("these records hold different variables (were some saved with other snapshots?)")
+    variables = {
+        name: (("seed", *value.dims), np.stack([run.variables[name].values for run in runs]), value.attrs)
+        for name, value in first.data_vars.items()
+    }
+    attrs = {key: value for key, value in first.attrs.items() if all(run.attrs.get(key) == value for run in runs)}
+    for name in ("wall_seconds", "gradients"):
+        if all(name in run.attrs for run in runs):
+            variables[name] = (("seed",), np.array([run.attrs[name] for run in runs]), {})
+            attrs.pop(name, None)
+    return xr.Dataset(variables, coords={**first.coords, "seed": seeds}, attrs={**attrs, "seeds": len(seeds)})
