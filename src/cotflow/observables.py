@@ -56,10 +56,10 @@ def observe(cfg: Config, task: Task, params: Params, backend: Backend, train_los
     if train_loss is not None:
         rows[0][0] = train_loss
     return {
-        "A": np.float64(np.trace(pi) / cfg.L),
-        "R": np.float64(R),
-        "S": np.float64(S),
-        "zeta": np.float64(params.m.sum(dtype=np.float64) / (cfg.d_g * cfg.N)),
+        "A": np.array(np.trace(pi) / cfg.L),
+        "R": np.array(R),
+        "S": np.array(S),
+        "zeta": np.array(params.m.sum(dtype=np.float64) / (cfg.d_g * cfg.N)),
         "attention": pi.astype(np.float64),
         **{name: np.array([row[i] for row in rows]) for i, name in enumerate(SPLIT_OBSERVABLES)},
     }

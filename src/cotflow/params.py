@@ -21,7 +21,8 @@ class Params:
     """Weights of the student, or a gradient with respect to them.
 
     `w_q`, `w_k` are the query and key vectors (d_h,), or matrices (d_h, d_model) beside an `embedding`
-    (d_g + N, d_model) of all tokens, learned unless `fix_embedding`; `m[a, r, s]` (d_g, N, N) takes state s to the logit of next state r under action a.
+    (d_g + N, d_model) of all tokens, learned unless `fix_embedding`; `m[a, r, s]` (d_g, N, N) takes state s to the logit of
+    next state r under action a.
     """
 
     w_q: np.ndarray

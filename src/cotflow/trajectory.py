@@ -135,8 +135,8 @@ def save(run: xr.Dataset, path: str | Path) -> Path:
 def load(path: str | Path, seeds: Iterable[int] | None = None, weights: bool = True) -> xr.Dataset:
     """Load one record, or all seeds of a directory as one Dataset with dimension `seed`.
 
-    Records of different identity (config, engine, tolerances, backend) are refused. `attrs["missing"]` lists the seeds that are not
-    there: of `seeds`, or else gaps in the numbering and unfinished runs; a warning says so. `weights=False` leaves weights out.
+    Records of different identity (config, engine, tolerances, backend) are refused. `attrs["missing"]` lists the seeds that
+    are not there: of `seeds`, or else gaps in the numbering and unfinished runs; a warning says so. `weights=False` leaves weights out.
     """
     path = Path(path)
     if not path.is_dir():

@@ -1,0 +1,56 @@
+"""The direction of descent: what an optimiser adds to the weights, with weight decay and frozen blocks."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..config import Config
+from ..errors import Diverged
+from ..gradients.backends import Backend
+from ..params import Params
+from ..task import Split
+
+_FROZEN = {"none": (), "attention": ("w_q", "w_k", "embedding"), "logic": ("m",)}
+
+
+class Descent:
+    """f(x) = -grad of (loss + weight_decay |x|² / 2) on a split, zero for frozen blocks; counts its evaluations.
+
+    AdamW decouples its weight decay, so there f is -grad loss alone.
+    """
+
+    def __init__(self, cfg: Config, backend: Backend) -> None:
+        self.cfg = cfg
+        self.backend = backend
+        self.evaluations = 0
+        self.last_loss = math.nan
+        self.weight_decay = cfg.weight_decay if cfg.optimizer == "sgd" else 0.0
+
+    def __call__(self, params: Params, split: Split, epoch: float) -> tuple[float, Params]:
+        """Loss at `params` and f; `Diverged` where either is not finite."""
+        loss, gradient = self.backend.loss_and_gradient(self.cfg, params, split)
+        self.evaluations += 1
+        blocks = dict(gradient.items())
+        if not math.isfinite(loss) or not all(np.isfinite(block).all() for block in blocks.values()):
+            raise Diverged(
+                f"the loss is no longer finite at epoch {epoch:g} with lr = {self.cfg.lr:g} "
+                f"(last finite loss: {self.last_loss:.6g}); a smaller learning rate may help"
+            )
+        self.last_loss = loss
+        weights = dict(params.items())
+        for name, block in blocks.items():
+            if name in frozen_blocks(self.cfg):
+                blocks[name] = np.zeros_like(block)
+            elif self.weight_decay:
+                blocks[name] = -(block + block.dtype.type(self.weight_decay) * weights[name])
+            else:
+                blocks[name] = -block
+        return loss, Params(**blocks)
+
+
+def frozen_blocks(cfg: Config) -> tuple[str, ...]:
+    """Names of the weights that keep their initial values."""
+    fixed = ("embedding",) if cfg.fix_embedding else ()
+    return (*_FROZEN[cfg.freeze], *fixed)

@@ -1,0 +1,65 @@
+"""Curves and snapshots as a run collects them, and what of them a checkpoint holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from ..config import Config
+from ..gradients.backends import Backend
+from ..observables import observe
+from ..params import Params
+from ..task import Task
+
+
+class Recorder:
+    """Evaluates weights at the epochs that are asked for, and keeps the results."""
+
+    def __init__(self, cfg: Config, task: Task, backend: Backend, save_params: Iterable[int] = ()) -> None:
+        self.cfg, self.task, self.backend = cfg, task, backend
+        self.snapshot_epochs = sorted({int(epoch) for epoch in save_params})
+        outside = [epoch for epoch in self.snapshot_epochs if not 0 <= epoch <= cfg.train_epochs]
+        if outside:
+            raise ValueError(f"save_params = {outside} lies outside the run; allowed: epochs 0 to {cfg.train_epochs}")
+        self.epochs: list[int] = []
+        self.rows: list[dict[str, np.ndarray]] = []
+        self.snapshots: dict[int, Params] = {}
+        self._evaluate_at = set(cfg.eval_epochs)
+
+    @property
+    def stops(self) -> list[int]:
+        """Epochs at which weights are wanted, in order."""
+        return sorted(self._evaluate_at | set(self.snapshot_epochs))
+
+    def record(self, epoch: int, params: Params, train_loss: float | None) -> None:
+        """Evaluate or keep the weights of one of the `stops`."""
+        if epoch in self._evaluate_at:
+            self.rows.append(observe(self.cfg, self.task, params, self.backend, train_loss))
+            self.epochs.append(epoch)
+        if epoch in self.snapshot_epochs:
+            self.snapshots[epoch] = params
+
+    def curves(self) -> dict[str, np.ndarray]:
+        """Recorded observables, stacked along epochs."""
+        return {name: np.stack([row[name] for row in self.rows]) for name in self.rows[0]} if self.rows else {}
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Everything recorded so far, as arrays."""
+        arrays = {f"curve_{name}": values for name, values in self.curves().items()}
+        arrays["curve_epochs"] = np.array(self.epochs, dtype=np.int64)
+        for epoch, params in self.snapshots.items():
+            arrays |= {f"snapshot_{epoch}_{name}": value for name, value in params.items()}
+        return arrays
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        """Take up what a checkpoint held."""
+        self.epochs = [int(epoch) for epoch in arrays["curve_epochs"]]
+        names = [key.removeprefix("curve_") for key in arrays if key.startswith("curve_") and key != "curve_epochs"]
+        self.rows = [{name: arrays[f"curve_{name}"][i] for name in names} for i in range(len(self.epochs))]
+        self.snapshots = {}
+        for epoch in self.snapshot_epochs:
+            prefix = f"snapshot_{epoch}_"
+            blocks = {key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)}
+            if blocks:
+                self.snapshots[epoch] = Params(**blocks)
