@@ -1,0 +1,43 @@
+"""Ordinary differential equations along a grid of training times, loud when they do not converge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.integrate import DOP853
+
+Array = NDArray[np.float64]
+
+
+def along(
+    rhs: Callable[[float, Array], Array],
+    start: Array,
+    grid: Array,
+    *,
+    rtol: float,
+    atol: float,
+) -> Iterator[Array]:
+    """Yield the solution of dy/dalpha = rhs(alpha, y) at each increasing grid time, the first being the start.
+
+    The method is Dormand and Prince's of order 8(5,3). States are handed over one by one, so that a large state is never stored for the whole grid. A solver that stops
+    early raises RuntimeError with the training time that it reached.
+
+    >>> decay = along(lambda alpha, y: -y, np.ones(1), np.array([0.0, 1.0]), rtol=1e-10, atol=1e-12)
+    >>> [round(float(y[0]), 9) for y in decay]
+    [1.0, 0.367879441]
+    """
+    yield start
+    if len(grid) == 1:
+        return
+    solver = DOP853(rhs, grid[0], start, grid[-1], rtol=rtol, atol=atol)
+    k = 1
+    while k < len(grid):
+        message = solver.step()
+        if solver.status == "failed" or not np.isfinite(solver.y).all():
+            raise RuntimeError(f"the theory's equations could not be solved beyond alpha = {solver.t:.6g}: {message}")
+        dense = solver.dense_output()
+        while k < len(grid) and grid[k] <= solver.t:
+            yield dense(grid[k])
+            k += 1
