@@ -46,16 +46,16 @@ class Params:
         return cls(w_q, w_k, m, embedding).astype(cfg.dtype)
 
     @classmethod
-    def teacher(cls, cfg: Config, task: Task, margin: float = 20.0) -> Params:
-        """Weights that solve the task: m = margin times the teacher's matrices, and keys that pick the right action.
+    def teacher(cls, cfg: Config, task: Task, margin: float = 20.0, scale: float = 1.0) -> Params:
+        """Weights that solve the task: `scale` times the teacher's matrices, and keys that pick the right action.
 
-        Keys and queries are aligned so that the score of offset -L exceeds all others by at least `margin`, where the frequencies
-        permit it; `ValueError` where no strength does.
+        Keys and queries are aligned so that the score of offset -L exceeds the others by at least `margin`; a `ValueError` where
+        the frequencies permit no such alignment.
         """
         if not vector_keys(cfg):
             raise ValueError("the teacher's attention needs fix_embedding = True and d_model = 1")
         w_q, w_k = _retrieval(cfg, margin)
-        return cls(w_q, w_k, margin * task.teacher).astype(cfg.dtype)
+        return cls(w_q, w_k, scale * task.teacher).astype(cfg.dtype)
 
     @classmethod
     def of(cls, run: xr.Dataset, epoch: int | None = None) -> Params:

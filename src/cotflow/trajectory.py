@@ -136,7 +136,8 @@ def load(path: str | Path, seeds: Iterable[int] | None = None, weights: bool = T
     """Load one record, or all seeds of a directory as one Dataset with dimension `seed`.
 
     Records of different identity (config, engine, tolerances, backend) are refused. `attrs["missing"]` lists the seeds that
-    are not there: of `seeds`, or else gaps in the numbering and unfinished runs; a warning says so. `weights=False` leaves weights out.
+    are not there: of `seeds`, or else gaps in the numbering and unfinished runs; a warning says so.
+    `weights=False` leaves weights out.
     """
     path = Path(path)
     if not path.is_dir():
@@ -173,6 +174,11 @@ def record_files(directory: Path) -> dict[int, Path]:
 def unfinished(directory: Path) -> dict[int, Path]:
     """Checkpoints of a directory by seed."""
     return _numbered(directory, r"seed_(\d+)\.checkpoint\.npz")
+
+
+def failed_files(directory: Path) -> dict[int, Path]:
+    """What failed runs recorded, by seed."""
+    return _numbered(directory, r"seed_(\d+)\.failed\.npz")
 
 
 def identity(run: xr.Dataset) -> dict[str, Any]:

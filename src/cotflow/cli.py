@@ -1,0 +1,57 @@
+"""The command line: one command a module, loaded when it is called."""
+
+from __future__ import annotations
+
+import sys
+from typing import NoReturn
+
+from cyclopts import App, CycloptsError
+
+from . import __version__
+
+COMMANDS = {
+    "reproduce": "Every figure of the paper, a report and the headline numbers, with one command.",
+    "train": "Train the student of one or more seeds.",
+    "rollout": "Let a trained student generate states for given actions.",
+    "sweep": "Train many configurations and seeds from a grid file.",
+    "theory": "Solve a tier of the mean-field theory.",
+    "figures": "Draw figures from saved records.",
+    "report": "Write the HTML report from saved records.",
+    "verify": "Check in under two minutes that this installation computes the right things.",
+    "bench": "Measure the gradient kernels side by side.",
+    "status": "Show what a directory of runs holds.",
+}
+
+app = App(
+    name="cotflow",
+    help="A laboratory for the learning dynamics of chain-of-thought state tracking in a solvable transformer.",
+    version=__version__,
+    help_format="plaintext",
+    suppress_keyboard_interrupt=False,
+)
+for _name, _help in COMMANDS.items():
+    app.command(f"cotflow.commands.{_name}:{_name}", name=_name, help=_help)
+
+
+def main(arguments: list[str] | None = None) -> NoReturn:
+    """Run the command line; exit with 0 done, 1 failed, 2 bad usage, 130 interrupted."""
+    try:
+        app(arguments, exit_on_error=False, print_error=False)
+    except (CycloptsError, ValueError) as error:
+        _leave(2, error)
+    except KeyboardInterrupt as interruption:
+        _leave(130, interruption or "interrupted")
+    except (RuntimeError, OSError) as error:
+        _leave(1, error)
+    raise SystemExit(0)
+
+
+def _leave(code: int, reason: object) -> NoReturn:
+    text = " ".join(str(reason).split()) or "interrupted"
+    notes = getattr(reason, "__notes__", [])
+    print("; ".join([f"cotflow: {text}", *notes]), file=sys.stderr)
+    raise SystemExit(code)
+
+
+if __name__ == "__main__":
+    main()

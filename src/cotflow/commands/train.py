@@ -1,0 +1,127 @@
+"""`cotflow train`: the paper's script."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import xarray as xr
+from cyclopts import Parameter
+
+from ..config import Config
+from ..engines import Progress
+from ..params import Params
+from ..runs import train as train_seed
+from ..task import Task
+from ..trajectory import load
+from .options import ConfigFlag, Fields, PresetFlag, SeedsFlag, build_config, parse_seeds
+
+
+@Parameter(name="*", name_transform=lambda name: name)
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Running:
+    """How to run, as far as `simulate` takes it from the command line."""
+
+    engine: Annotated[str, Parameter(help="leap, flow or steps.")] = "leap"
+    backend: Annotated[str, Parameter(help="fused or torch.")] = "fused"
+    threads: Annotated[int | None, Parameter(help="Threads of the fused kernel.")] = None
+    device: Annotated[str | None, Parameter(help="PyTorch device, such as cuda.")] = None
+    rtol: Annotated[float | None, Parameter(help="Relative tolerance of an adaptive engine.")] = None
+    atol: Annotated[float | None, Parameter(help="Absolute tolerance of an adaptive engine.")] = None
+    max_gradients: Annotated[int | None, Parameter(help="Gradients an adaptive engine may spend.")] = None
+    checkpoint_every: Annotated[float, Parameter(help="Seconds between checkpoints.")] = 30.0
+
+    def options(self) -> dict[str, Any]:
+        """Keyword arguments for `simulate`."""
+        return {key: value for key, value in dataclasses.asdict(self).items() if value is not None}
+
+
+def train(
+    *,
+    seed: int | None = None,
+    seeds: SeedsFlag = None,
+    dir: Annotated[Path, Parameter(help="Directory of the records, one seed_N.npz a seed.")] = Path("results/train"),
+    preset: PresetFlag = None,
+    config: ConfigFlag = None,
+    start: Annotated[
+        str | None, Parameter(help="Weights to start from: a record, teacher, teacher-attention or teacher-logic.")
+    ] = None,
+    save_params: Annotated[
+        str | None, Parameter(name="--save_params", help="Epochs whose weights to keep, as 0,500,1000.")
+    ] = None,
+    running: Running | None = None,
+    fields: Fields | None = None,
+) -> None:
+    """Train the student of one or more seeds; a seed that is there already is left alone, a half-finished one goes on."""
+    cfg = build_config(preset, config, fields)
+    if seed is not None and seeds is not None:
+        raise ValueError("--seed and --seeds exclude each other")
+    chosen = parse_seeds(seeds) if seeds is not None else [0 if seed is None else seed]
+    options = (running or Running()).options()
+    if save_params is not None:
+        options["save_params"] = [int(epoch) for epoch in save_params.split(",")]
+    for each in chosen:
+        params = starting_point(start, cfg, each) if start is not None else None
+        with progress_bar(each, cfg) as progress:
+            run, there = train_seed(cfg, each, dir, progress=progress, params=params, **options)
+        print(summary(run, dir / f"seed_{each}.npz", there))
+
+
+def starting_point(start: str, cfg: Config, seed: int) -> Params:
+    """Weights named on the command line: of a record, or the teacher's attention, matrices or both."""
+    if not start.startswith("teacher"):
+        return Params.of(load(start))
+    teacher, initial = Params.teacher(cfg, Task(cfg, seed)), Params.initial(cfg, seed)
+    if start == "teacher-attention":
+        return dataclasses.replace(initial, w_q=teacher.w_q, w_k=teacher.w_k)
+    if start == "teacher-logic":
+        return dataclasses.replace(initial, m=teacher.m)
+    if start == "teacher":
+        return teacher
+    raise ValueError(f"start = {start!r} is not allowed; allowed: a record, teacher, teacher-attention, teacher-logic")
+
+
+def summary(run: xr.Dataset, path: Path, there: bool) -> str:
+    """One line on a finished record."""
+    last = run.isel(epoch=-1)
+    test = last.sel(split="test")
+    numbers = (
+        f"A {float(last.A):.4f}  R {float(last.R):.3f}  S {float(last.S):.4f}  test loss {float(test.loss):.4g}  "
+        f"next-token {float(test.next_token_accuracy):.4f}  rollout {float(test.rollout_accuracy):.4f}"
+    )
+    cost = "was there already" if there else f"{run.attrs['gradients']} gradients, {run.attrs['wall_seconds']:.1f} s"
+    return f"{path}  ({cost})\n  {numbers}"
+
+
+@contextmanager
+def progress_bar(seed: int, cfg: Config) -> Iterator[Callable[[Progress], None] | None]:
+    """A live bar with loss, A, rollout accuracy and time left on a terminal; nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = (
+        TextColumn("seed {task.fields[seed]}"),
+        BarColumn(bar_width=None),
+        TextColumn("{task.percentage:3.0f}%"),
+        TextColumn("{task.fields[numbers]}"),
+        TimeRemainingColumn(compact=True),
+    )
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        line = bar.add_task("train", total=cfg.train_epochs, seed=seed, numbers="")
+        yield _show(bar, line)
+
+
+def _show(bar: Any, line: Any) -> Callable[[Progress], None]:
+    def update(p: Progress) -> None:
+        numbers = f"loss {p.loss:.3f}  A {p.A:.3f}  rollout {p.rollout_accuracy:.3f}"
+        bar.update(line, completed=p.epoch, numbers=numbers)
+
+    return update
