@@ -1,0 +1,134 @@
+"""Forward kernels: loss, accuracy and logit statistics of a split in one pass, and autoregressive rollouts."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from .plan import Plan
+from .rows import Rows, convert, exp, first_equal, fma, highest, larger, load, splat, store, total, zeros
+from .statistics import Statistics
+from .threads import each_share
+
+# the least argument of an exponential: e^LOWEST is still a normal number in single precision
+LOWEST = -87.0
+
+
+def statistics(pi: np.ndarray, m: np.ndarray, plan: Plan, threads: int | None = None) -> Statistics:
+    """Loss, next-token accuracy, and mean and variance of correct and other logits over a split's samples and positions.
+
+    Sums are float64, taken about each state's mean weight, and the states' variances are merged with their means.
+    """
+    m, weights = np.ascontiguousarray(m), np.ascontiguousarray(pi, m.dtype)
+    rows = Rows(m.dtype, plan.N)
+    wide = Rows(np.float64, plan.N, rows.lanes)
+    out = np.zeros((plan.N, 7))
+
+    def work(first: int, last: int) -> None:
+        valid = wide.table(1)
+        valid[0, : plan.N] = 1
+        tables = rows.table(plan.d_g), rows.table(1)
+        _statistics(rows, wide, first, last, weights, m, plan.start, plan.actions, plan.targets, valid, *tables, out)
+
+    each_share(work, plan.start[:: plan.L], threads)
+    items = plan.n * plan.L
+    per_state = np.diff(plan.start[:: plan.L])
+    pivot, loss, correct, *sums = out.T
+    mu_k, var_k = _merge(per_state, pivot, *sums[:2])
+    mu_o, var_o = _merge(per_state * (plan.N - 1), pivot, *sums[2:])
+    return Statistics(float(loss.sum() / items), float(correct.sum() / items), mu_k, var_k, mu_o, var_o)
+
+
+def _merge(count: np.ndarray, pivot: np.ndarray, first: np.ndarray, second: np.ndarray) -> tuple[float, float]:
+    """Mean and variance of all groups together, from their sums of x - pivot and of its square."""
+    count, pivot, first, second = (x[count > 0] for x in (count, pivot, first, second))
+    mean = pivot + first / count
+    overall = np.average(mean, weights=count)
+    within = second - first**2 / count
+    return float(overall), float((within + count * (mean - overall) ** 2).sum() / count.sum())
+
+
+def rollout(pi: np.ndarray, m: np.ndarray, actions: np.ndarray, s0: np.ndarray, threads: int | None = None) -> np.ndarray:
+    """Generated states (n, L+1): s0, then the token of the largest logit fed back, the first of equal ones."""
+    m, weights = np.ascontiguousarray(m), np.ascontiguousarray(pi, m.dtype)
+    d_g, N = m.shape[:2]
+    rows = Rows(m.dtype, N)
+    table = rows.table(N * d_g)
+    for s in range(N):
+        copy_state(m, s, table[s * d_g : (s + 1) * d_g])
+    states = np.empty((len(actions), actions.shape[1] + 1), np.int64)
+    states[:, 0] = s0
+    each_share(
+        lambda first, last: _rollout(rows, first, last, d_g, weights, table, actions, states),
+        np.arange(len(actions) + 1),
+        threads,
+    )
+    return states
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def copy_state(m, s, table):  # type: ignore[no-untyped-def]
+    """table[a] = m[a, :, s]; returns the largest modulus, not finite where a weight is not.
+
+    Padding repeats the first number: it then can neither raise the maximum nor overflow, and is dropped after the exponential.
+    """
+    bound = 0.0
+    wrong = 0.0
+    for a in range(m.shape[0]):
+        for r in range(m.shape[1]):
+            x = m[a, r, s]
+            table[a, r] = x
+            bound = max(bound, abs(x))
+            wrong += x - x
+        for r in range(m.shape[1], table.shape[1]):
+            table[a, r] = m[a, 0, s]
+    return bound + wrong
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _statistics(rows, wide, first, last, pi, m, start, actions, targets, valid, table, row, out):  # type: ignore[no-untyped-def]
+    """For states `first` to `last`: pivot, loss, correct answers, and sums about the pivot: correct, squared, others, squared."""
+    L = pi.shape[0]
+    keep = load(wide, valid, 0)
+    for s in range(first, last):
+        bound = copy_state(m, s, table)
+        pivot = np.mean(m[:, :, s]) * pi[0].sum()
+        loss, correct, k_1, k_2 = 0.0, 0, 0.0, 0.0
+        all_1, all_2 = zeros(wide), zeros(wide)
+        for t in range(L):
+            for i in range(start[s * L + t], start[s * L + t + 1]):
+                z = zeros(rows)
+                for j in range(L):
+                    z = fma(splat(rows, pi[t, j]), load(rows, table, actions[i, j]), z)
+                store(row, 0, z)
+                z_k = row[0, targets[i]]
+                top = highest(z)
+                correct += first_equal(z, top) == targets[i]
+                e = exp(larger(splat(rows, LOWEST), z - splat(rows, top)))
+                loss += math.log(total(convert(wide, e) * keep)) - (float(z_k) - float(top))
+                from_pivot = (convert(wide, z) - splat(wide, pivot)) * keep
+                all_1 = all_1 + from_pivot
+                all_2 = fma(from_pivot, from_pivot, all_2)
+                k_1 += z_k - pivot
+                k_2 += (z_k - pivot) ** 2
+        out[s, 0] = pivot
+        out[s, 1] = loss if np.isfinite(bound) else np.nan
+        out[s, 2] = correct
+        out[s, 3] = k_1
+        out[s, 4] = k_2
+        out[s, 5] = total(all_1) - k_1
+        out[s, 6] = total(all_2) - k_2
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _rollout(rows, first, last, d_g, pi, table, actions, states):  # type: ignore[no-untyped-def]
+    L = pi.shape[0]
+    for n in range(first, last):
+        for t in range(L):
+            base = states[n, t] * d_g
+            z = zeros(rows)
+            for j in range(L):
+                z = fma(splat(rows, pi[t, j]), load(rows, table, base + actions[n, j]), z)
+            states[n, t + 1] = first_equal(z, highest(z))

@@ -1,0 +1,67 @@
+"""How many threads a kernel uses, and how its states are shared among them."""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import os
+import threading
+from collections.abc import Callable
+
+import numpy as np
+
+
+def resolve(threads: int | None = None) -> int:
+    """Number of threads: the keyword, else COTFLOW_THREADS, else OMP_NUM_THREADS, else the cores that this process may use.
+
+    A process that `multiprocessing` started takes one where nothing is said: its siblings have the other cores.
+    """
+    if threads is not None:
+        return _whole("threads", threads)
+    for name in ("COTFLOW_THREADS", "OMP_NUM_THREADS"):
+        if os.environ.get(name):
+            return _whole(name, os.environ[name])
+    return 1 if multiprocessing.parent_process() is not None else cores()
+
+
+def cores() -> int:
+    """Cores that the scheduler lets this process run on."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def _whole(name: str, value: int | str) -> int:
+    try:
+        number = int(value)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise ValueError(f"{name} = {value!r} is not allowed; allowed: whole numbers from 1")
+    return number
+
+
+def each_share(work: Callable[[int, int], None], start: np.ndarray, threads: int | None = None) -> None:
+    """Call work(first, last) on contiguous shares of the states, about equally many items each, one share a thread.
+
+    `start` (N+1,) counts the items before each state. Which states fall to which thread does not matter to the result.
+    """
+    N = len(start) - 1
+    count = min(resolve(threads), N)
+    cuts = np.searchsorted(start, start[-1] * np.arange(1, count) / count)
+    shares = list(itertools.pairwise([0, *cuts.tolist(), N]))
+    errors: list[BaseException] = []
+
+    def guarded(first: int, last: int) -> None:
+        try:
+            work(first, last)
+        except BaseException as error:
+            errors.append(error)
+
+    others = [threading.Thread(target=guarded, args=share) for share in shares[1:]]
+    for thread in others:
+        thread.start()
+    work(*shares[0])
+    for thread in others:
+        thread.join()
+    if errors:
+        raise errors[0]
