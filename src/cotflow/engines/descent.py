@@ -30,7 +30,8 @@ class Descent:
 
     def __call__(self, params: Params, split: Split, epoch: float) -> tuple[float, Params]:
         """Loss at `params` and f; `Diverged` where either is not finite."""
-        loss, gradient = self.backend.loss_and_gradient(self.cfg, params, split)
+        with np.errstate(over="ignore", invalid="ignore"):
+            loss, gradient = self.backend.loss_and_gradient(self.cfg, params, split)
         self.evaluations += 1
         blocks = dict(gradient.items())
         if not math.isfinite(loss) or not all(np.isfinite(block).all() for block in blocks.values()):

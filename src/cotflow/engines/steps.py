@@ -38,11 +38,10 @@ class Steps:
         if self.cfg.full_batch:
             _, direction = self._full_gradient()
             self._ahead = None
-            self.params = self.optimizer.step(self.params, direction)
+            self._step(direction)
         else:
             for batch in self._batches():
-                _, direction = self.descent(self.params, batch, self.epoch)
-                self.params = self.optimizer.step(self.params, direction)
+                self._step(self.descent(self.params, batch, self.epoch)[1])
         self.epoch += 1
 
     def at(self, epoch: int) -> tuple[Params, float | None]:
@@ -67,6 +66,10 @@ class Steps:
 
     def report(self) -> dict[str, Any]:
         return {"steps": self.epoch}
+
+    def _step(self, direction: Params) -> None:
+        with np.errstate(over="ignore", invalid="ignore"):  # the next gradient says that it did
+            self.params = self.optimizer.step(self.params, direction)
 
     def _full_gradient(self) -> tuple[float, Params]:
         if self._ahead is None:

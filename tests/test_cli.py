@@ -1,0 +1,129 @@
+"""The command line: help at once, one sentence for what is wrong, the promised exit codes, the paper's script."""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import cotflow as cf
+from cotflow.cli import COMMANDS, main
+from cotflow.config import Config
+
+SMALL = ["--preset", "smoke", "--train_epochs", "200", "--n_train_seq", "256", "--engine", "steps"]
+
+
+def run(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as leaving:
+        main([str(argument) for argument in arguments])
+    return int(leaving.value.code or 0)
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys\nfrom cotflow.cli import main\n"
+        "try:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
+        "heavy = {'numpy', 'numba', 'scipy', 'xarray', 'torch', 'matplotlib', 'pydantic', 'distributed'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert all(command in done.stdout for command in COMMANDS)
+
+
+def test_every_config_field_is_a_flag(capsys):
+    assert run("train", "--help") == 0
+    told = capsys.readouterr().out
+    for field in Config.model_fields:
+        assert f"--{field} " in told
+
+
+def test_train_is_the_papers_script(tmp_path, capsys):
+    assert run("train", "--seed", "3", "--dir", tmp_path, *SMALL) == 0
+    record = cf.load(tmp_path / "seed_3.npz")
+    assert record.attrs["seed"] == 3
+    assert cf.config_of(record) == Config.preset("smoke", train_epochs=200, n_train_seq=256)
+    assert "rollout" in capsys.readouterr().out
+    assert run("train", "--seed", "3", "--dir", tmp_path, *SMALL) == 0
+    assert "was there already" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--N", "1"], "N = 1 is not allowed"),
+        (["--d_h", "7"], "d_h = 7 is odd"),
+        (["--lr", "fast"], "lr = 'fast' is not allowed"),
+        (["--preset", "big"], "preset = 'big' does not exist; allowed: main, robustness, smoke"),
+        (["--engine", "warp"], "engine = 'warp' does not exist; allowed: leap, flow, steps"),
+        (["--backend", "jax"], "backend = 'jax' does not exist"),
+        (["--seeds", "5:2"], "seeds = '5:2' is not allowed"),
+        (["--seed", "-1"], "seed = -1 is not allowed"),
+        (["--bogus", "1"], "Unknown option"),
+        (["--config", "nowhere.toml"], "cannot read the configuration nowhere.toml"),
+        (["--start", "nowhere.npz", "--preset", "smoke"], "nowhere.npz does not exist"),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, list) else "",
+)
+def test_bad_usage_is_one_sentence_and_exit_code_2(tmp_path, capsys, arguments, told):
+    assert run("train", "--dir", tmp_path, *arguments) == 2
+    said = capsys.readouterr().err
+    assert told in said
+    assert said.count("\n") == 1
+
+
+def test_another_run_in_the_same_directory_is_refused(tmp_path, capsys):
+    run("train", "--dir", tmp_path, *SMALL)
+    assert run("train", "--dir", tmp_path, *SMALL, "--lr", "0.25") == 2
+    assert "lr = 0.5, now 0.25" in capsys.readouterr().err
+
+
+def test_a_diverging_run_exits_with_1_and_leaves_what_it_recorded(tmp_path, capsys):
+    assert run("train", "--dir", tmp_path, *SMALL, "--optimizer", "adamw", "--lr", "1e38") == 1
+    assert "no longer finite" in capsys.readouterr().err
+    assert cf.load(tmp_path / "seed_0.failed.npz").attrs["status"] == "failed"
+    assert run("status", tmp_path) == 0
+
+
+def test_status_lists_seeds(tmp_path, capsys):
+    run("train", "--dir", tmp_path / "a", "--seeds", "0:3", *SMALL)
+    capsys.readouterr()
+    assert run("status", tmp_path) == 0
+    assert "0-2" in capsys.readouterr().out
+    assert run("status", tmp_path / "nowhere") == 2
+
+
+def test_rollout_generates_and_scores_ones_own_sequences(tmp_path, capsys):
+    cfg = Config.preset("smoke")
+    run("train", "--dir", tmp_path, "--preset", "smoke", "--engine", "steps", "--train_epochs", "700")
+    task = cf.Task(cfg, 0)
+    file = tmp_path / "mine.csv"
+    with open(file, "w", newline="") as out:
+        writer = csv.writer(out)
+        writer.writerow([f"g{i + 1}" for i in range(cfg.L)] + [f"s{i}" for i in range(cfg.L + 1)])
+        writer.writerows(np.hstack([task.test.actions, task.test.states]).tolist())
+    capsys.readouterr()
+    assert run("rollout", tmp_path / "seed_0.npz", "--input", file, "--output", tmp_path / "out.csv") == 0
+    said = capsys.readouterr().out
+    assert "final state 1.0000" in said
+    assert np.array_equal(np.loadtxt(tmp_path / "out.csv", delimiter=",", dtype=int), task.test.states)
+    file.write_text("1,2,3\n")
+    assert run("rollout", tmp_path / "seed_0.npz", "--input", file) == 2
+    assert "allowed: L + 1 = 6" in capsys.readouterr().err
+
+
+def test_starting_points(tmp_path):
+    cfg = Config.preset("smoke", train_epochs=200, n_train_seq=256)
+    assert run("train", "--dir", tmp_path, "--start", "teacher", *SMALL) == 0
+    record = cf.load(tmp_path / "seed_0.npz")
+    assert float(record.rollout_accuracy.sel(split="test")[0]) == 1.0
+    run("train", "--dir", tmp_path / "on", "--start", tmp_path / "seed_0.npz", *SMALL)
+    onward = cf.load(tmp_path / "on" / "seed_0.npz")
+    assert np.array_equal(onward.initial_m, record.final_m)
+    run("train", "--dir", tmp_path / "half", "--start", "teacher-logic", *SMALL)
+    half = cf.load(tmp_path / "half" / "seed_0.npz")
+    assert np.array_equal(half.initial_m, cf.Task(cfg, 0).teacher.astype("float32"))
+    assert np.array_equal(half.initial_w_q, cf.Params.initial(cfg, 0).w_q)
