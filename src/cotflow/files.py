@@ -21,6 +21,10 @@ class FileFault(ValueError):
     """A file that cannot be used; the message names it and says what is wrong with it."""
 
 
+class Damaged(FileFault):
+    """A file whose contents are not what was once written: truncated, altered, or never a cotflow file."""
+
+
 def write_atomic(path: Path, write: Any) -> None:
     """Call `write(file)` on a temporary neighbour of `path`, then put that in its place: readers see all of it or nothing."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -56,7 +60,7 @@ def read_archive(path: Path, kind: str) -> tuple[dict[str, np.ndarray], dict[str
         with zipfile.ZipFile(path) as archive:
             names = [name.removesuffix(".npy") for name in archive.namelist()]
             if _META not in names:
-                raise FileFault(f"{path} is not a cotflow file (it has no '{_META}' entry)")
+                raise Damaged(f"{path} is not a cotflow file (it has no '{_META}' entry)")
             contents = {}
             for name in names:
                 with archive.open(f"{name}.npy") as member:
@@ -72,13 +76,13 @@ def read_archive(path: Path, kind: str) -> tuple[dict[str, np.ndarray], dict[str
     except IsADirectoryError:
         raise FileFault(f"{path} is a directory, not a {kind} file") from None
     except (OSError, EOFError, zipfile.BadZipFile, ValueError, KeyError, TypeError, NotImplementedError, MemoryError) as error:
-        raise FileFault(f"{path} is truncated, damaged or not a cotflow file ({error})") from None
+        raise Damaged(f"{path} is truncated, damaged or not a cotflow file ({error})") from None
     if found != kind:
         raise FileFault(f"{path} is a {found} file; a {kind} file is needed")
     if version != FORMAT:
         raise FileFault(f"{path} has format {version}; this version of cotflow reads format {FORMAT}")
     if digest != checksum(contents, meta):
-        raise FileFault(f"{path} is damaged: its contents do not match their checksum")
+        raise Damaged(f"{path} is damaged: its contents do not match their checksum")
     return contents, meta
 
 

@@ -11,35 +11,70 @@ from filelock import FileLock, Timeout
 from .config import Config
 from .engines import simulate
 from .errors import RunFailed
-from .files import FileFault
+from .files import FileFault, write_text
 from .trajectory import checkpoint_path, config_of, load, record_path, save
 
 
-def train(cfg: Config, seed: int, directory: str | Path, **options: Any) -> tuple[xr.Dataset, bool]:
+class Busy(FileFault):
+    """A seed that another process is training."""
+
+
+def train(cfg: Config, seed: int, directory: str | Path, wait: float = 1.0, **options: Any) -> tuple[xr.Dataset, bool]:
     """The record of a seed in `directory`, and whether it was there already; `options` go to `simulate`.
 
     A finished record of the same run is returned as it is, one of another run is refused, a checkpoint is taken up. While a seed
-    is being trained it is locked against other processes. A run that fails leaves what it recorded in `seed_N.failed.npz`.
+    is being trained it is locked against other processes, which give up after `wait` seconds. A run that fails leaves its cause
+    in `seed_N.failed.txt` and what it recorded in `seed_N.failed.npz`.
     """
     directory = Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
-    path, checkpoint = record_path(directory, seed), checkpoint_path(directory, seed)
+    path = record_path(directory, seed)
     try:
-        with FileLock(directory / f".seed_{seed}.lock", timeout=0):
+        with FileLock(lock_path(directory, seed), timeout=wait):
             if path.exists():
                 return same_run(load(path), path, cfg, seed, options), True
-            run = simulate(cfg, seed, checkpoint=checkpoint, **options)
-            save(run, path)
-            checkpoint.unlink(missing_ok=True)
+            try:
+                run = simulate(cfg, seed, checkpoint=checkpoint_path(directory, seed), **options)
+            except RunFailed as failure:
+                if keep_failure(directory, seed, str(failure), failure.partial):
+                    failure.add_note(f"what was recorded is in {failed_path(directory, seed)}")
+                raise
+            keep(run, directory, seed)
             return run, False
     except Timeout:
-        raise FileFault(f"seed {seed} in {directory} is being trained by another process") from None
-    except RunFailed as failure:
-        if failure.partial is not None:
-            failed = save(failure.partial, directory / f"seed_{seed}.failed.npz")
-            checkpoint.unlink(missing_ok=True)
-            failure.add_note(f"what was recorded is in {failed}")
-        raise
+        raise Busy(f"seed {seed} in {directory} is being trained by another process") from None
+
+
+def keep(run: xr.Dataset, directory: Path, seed: int) -> None:
+    """Save a finished run; its checkpoint and the marks of an earlier failure go."""
+    save(run, record_path(directory, seed))
+    for path in (checkpoint_path(directory, seed), failed_path(directory, seed), cause_path(directory, seed)):
+        path.unlink(missing_ok=True)
+
+
+def keep_failure(directory: Path, seed: int, cause: str, partial: xr.Dataset | None = None) -> bool:
+    """Save why a run failed and what it recorded (whether it recorded anything is returned); its checkpoint goes."""
+    write_text(cause_path(directory, seed), cause + "\n")
+    failed_path(directory, seed).unlink(missing_ok=True)
+    if partial is not None:
+        save(partial, failed_path(directory, seed))
+    checkpoint_path(directory, seed).unlink(missing_ok=True)
+    return partial is not None
+
+
+def lock_path(directory: Path, seed: int) -> Path:
+    """The lock that whoever trains a seed holds."""
+    return directory / f".seed_{seed}.lock"
+
+
+def failed_path(directory: Path, seed: int) -> Path:
+    """What a failed run recorded."""
+    return directory / f"seed_{seed}.failed.npz"
+
+
+def cause_path(directory: Path, seed: int) -> Path:
+    """Why a run failed, in a sentence."""
+    return directory / f"seed_{seed}.failed.txt"
 
 
 def same_run(run: xr.Dataset, path: Path, cfg: Config, seed: int, options: dict[str, Any]) -> xr.Dataset:

@@ -177,8 +177,8 @@ def unfinished(directory: Path) -> dict[int, Path]:
 
 
 def failed_files(directory: Path) -> dict[int, Path]:
-    """What failed runs recorded, by seed."""
-    return _numbered(directory, r"seed_(\d+)\.failed\.npz")
+    """Why runs failed, or what they recorded before, by seed."""
+    return _numbered(directory, r"seed_(\d+)\.failed\.(?:npz|txt)")
 
 
 def identity(run: xr.Dataset) -> dict[str, Any]:

@@ -86,7 +86,7 @@ class Checkpoint:
 def drive(engine: Engine, recorder: Recorder, checkpoint: Checkpoint, progress: Callable[[Progress], None] | None = None) -> None:
     """Advance `engine` through all stops of `recorder`; on Ctrl-C or SIGTERM write a checkpoint and say how to go on."""
     done = {*recorder.epochs, *recorder.snapshots}
-    with _stop_requests() as stop_requested:
+    with stop_requests() as stop_requested:
         for stop in (s for s in recorder.stops if s not in done):
             while engine.epoch < stop:
                 engine.advance()
@@ -101,7 +101,7 @@ def drive(engine: Engine, recorder: Recorder, checkpoint: Checkpoint, progress: 
 
 
 @contextmanager
-def _stop_requests() -> Iterator[Callable[[], bool]]:
+def stop_requests() -> Iterator[Callable[[], bool]]:
     """Turn SIGINT and SIGTERM into a flag that is read between steps, so that no step is torn; a second signal acts at once."""
     if threading.current_thread() is not threading.main_thread():
         yield lambda: False
