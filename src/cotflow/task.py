@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -72,7 +73,7 @@ class Task:
         """Permutation matrices `teacher[a, permutations[a, s], s] = 1`; shape (d_g, N, N)."""
         return teacher_matrices(self.permutations)
 
-    @property
+    @cached_property
     def train_eval(self) -> Split:
         """The first `n_eval_seq` training sequences, on which the train split's accuracies are measured."""
         return self.train if self.cfg.n_eval_seq >= len(self.train) else self.train.take(slice(self.cfg.n_eval_seq))
