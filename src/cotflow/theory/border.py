@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,11 +10,9 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from ..config import Config
-from ..observables import order_parameters
 from ..params import Params, require_vector_keys
-from ..task import check_seed, teacher_matrices
+from ..task import check_seed
 from ..trajectory import trajectory
-from ..vocabulary import permutations
 
 Array = NDArray[np.float64]
 Seeds = int | Sequence[int] | None
@@ -44,42 +41,6 @@ def refuse(cfg: Config, tier: str, *, weight_decay: bool = False, one_step: bool
         raise ValueError(f"weight_decay = {cfg.weight_decay} cannot be represented by {name}; allowed: 0")
     if cfg.L == 1 and not one_step:
         raise ValueError(f"L = 1 cannot be represented by {name}: attention has no choice to learn; allowed: 2 or more")
-
-
-@dataclass(frozen=True)
-class Start:
-    """Where a seed's dynamics starts: permutations (d_g, N), weights in float64, and what follows from them.
-
-    >>> Start.of(Config.preset("smoke"), seed=0).permutations.shape
-    (8, 8)
-    """
-
-    permutations: NDArray[np.int64]
-    params: Params
-    R: float
-    S: float
-    zeta: float
-
-    @classmethod
-    def of(cls, cfg: Config, seed: int, params: Params | None = None) -> Start:
-        """The start of a seed: its own initial weights, or the weights handed in."""
-        table = permutations(cfg.vocabulary, cfg.N, cfg.d_g, np.random.default_rng(check_seed(seed)))
-        params = (Params.initial(cfg, seed) if params is None else params.check(cfg)).astype("float64")
-        R, S = order_parameters(table, params.m)
-        return cls(table, params, R, S, float(params.m.sum() / (cfg.d_g * cfg.N)))
-
-    @property
-    def noise(self) -> float:
-        """v, the variance of m about its best fit by own teacher matrices, the others' mean, and a constant.
-
-        >>> round(Start.of(Config.preset("main"), seed=0).noise, 2)
-        0.33
-        """
-        own = teacher_matrices(self.permutations)
-        directions = np.stack([own.ravel(), (own.sum(axis=0) - own).ravel(), np.ones(own.size)], axis=1)
-        m = self.params.m.ravel()
-        weights = np.linalg.lstsq(directions, m, rcond=None)[0]
-        return float(np.var(m - directions @ weights))
 
 
 def alphas(cfg: Config) -> Array:

@@ -1,13 +1,7 @@
-"""Tier 3, column-resolved population theory: every column of every matrix, no data set.
-
-States s couple only through attention, so M is kept as V[s, a, r] = m[a, r, s]: the logits of the next states r that
-action a gives to state s. An action's own column counts with weight A, the mean column of all actions with 1 - A; the
-other actions of a context are averaged out. docs/theory.md derives it.
-"""
+"""Tier 3, column-resolved population theory: everything that a simulation measures, from a seed's own disorder."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from time import perf_counter
 from typing import NamedTuple
 
@@ -15,120 +9,20 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from ..attention import frequencies, scores, scores_pull_back, softmax
+from ..attention import frequencies
 from ..config import Config
 from ..gradients import backend
 from ..observables import order_parameters, split_observables
 from ..params import Params
 from ..task import Split, chain
 from ..trajectory import with_weights
-from .border import Seeds, Start, alphas, for_each_seed, labelled, refuse
+from .border import Seeds, alphas, for_each_seed, labelled, refuse
+from .column_equations import Column, matrices
 from .integrate import along
+from .start import Counts, Start
 
 Array = NDArray[np.float64]
 TOLERANCES = {"rtol": 1e-6, "atol": 1e-8}
-
-
-def columns(m: NDArray[np.floating]) -> Array:
-    """V[s, a, r] = m[a, r, s] as float64, shape (N, d_g, N).
-
-    >>> columns(np.arange(8).reshape(2, 2, 2))[1, 0]
-    array([1., 3.])
-    """
-    return np.ascontiguousarray(np.transpose(m, (2, 0, 1)), dtype=np.float64)
-
-
-def matrices(V: Array) -> Array:
-    """m[a, r, s] = V[s, a, r], the inverse of `columns`; shape (d_g, N, N).
-
-    >>> m = np.arange(8.0).reshape(2, 2, 2)
-    >>> bool((matrices(columns(m)) == m).all())
-    True
-    """
-    return np.ascontiguousarray(np.transpose(V, (1, 2, 0)))
-
-
-@dataclass(frozen=True)
-class Column:
-    """The equations of tier 3 for one vocabulary: permutations (d_g, N), frequencies omega (d_h/2,), rate eta, L steps.
-
-    The state vector is (w_q, w_k, V), of length 2 d_h + d_g N^2.
-
-    >>> theory = Column(np.array([[0, 1], [1, 0]]), L=3, eta=0.5, omega=np.array([1.0]))
-    >>> theory(0.0, theory.pack(np.ones(2), np.ones(2), np.zeros((2, 2, 2)))).shape
-    (12,)
-    """
-
-    permutations: NDArray[np.int64]
-    L: int
-    eta: float
-    omega: Array
-    frozen: str = "none"
-    weight_decay: float = 0.0
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """The shape (N, d_g, N) of V."""
-        d_g, N = self.permutations.shape
-        return N, d_g, N
-
-    def pack(self, w_q: Array, w_k: Array, m: NDArray[np.floating]) -> Array:
-        """The state vector of weights w_q, w_k (d_h,), m (d_g, N, N)."""
-        return np.concatenate([w_q, w_k, columns(m).ravel()]).astype(np.float64)
-
-    def unpack(self, y: Array) -> tuple[Array, Array, Array]:
-        """w_q, w_k, V of a state vector."""
-        d_h = 2 * len(self.omega)
-        return y[:d_h], y[d_h : 2 * d_h], y[2 * d_h :].reshape(self.shape)
-
-    def attention(self, y: Array) -> Array:
-        """The attention matrix pi (L, L) of a state."""
-        w_q, w_k, _ = self.unpack(y)
-        return softmax(scores(w_q, w_k, self.omega, self.L))
-
-    def __call__(self, alpha: float, y: Array) -> Array:
-        """dy/dalpha."""
-        N, d_g, _ = self.shape
-        w_q, w_k, V = self.unpack(y)
-        pi = softmax(scores(w_q, w_k, self.omega, self.L))
-        A = float(np.trace(pi)) / self.L
-        V_mean = V.mean(axis=1)
-        P = _softmax(A * V + ((1 - A) * V_mean)[:, None, :])
-        dy = np.zeros_like(y)
-        if self.frozen != "attention":
-            unsure = P.mean(axis=1) - (P * P).mean(axis=1)  # mean_c P_c (1 - P_c), (N, N)
-            spread = (V * V).mean(axis=1) - V_mean**2  # var_b V_b, (N, N)
-            kappa = float((unsure * spread).sum()) / N
-        D = self._error(P)
-        D_mean = D.mean(axis=1)
-        if self.frozen != "attention":
-            dl_dpi = (kappa * pi - float((D_mean * V_mean).sum()) / N) / self.L
-            np.fill_diagonal(dl_dpi, -float(np.vdot(D, V)) / (N * d_g * self.L))
-            dl_dl = pi * (dl_dpi - (pi * dl_dpi).sum(axis=1, keepdims=True))
-            pulled = np.concatenate(scores_pull_back(w_q, w_k, self.omega, dl_dl))
-            dy[: len(pulled)] = -self.eta * d_g * N * (pulled + self.weight_decay * y[: len(pulled)])
-        if self.frozen != "logic":
-            D *= self.eta * A
-            D += (self.eta * (1 - A) * D_mean)[:, None, :]
-            dy[-D.size :] = D.ravel()
-            if self.weight_decay:
-                dy[-D.size :] -= self.eta * d_g * N * self.weight_decay * V.ravel()
-        return dy
-
-    def _error(self, P: Array) -> Array:
-        """D[s, c] = onehot(sigma_c(s)) - P[s, c], in the place of P."""
-        d_g, N = self.permutations.shape
-        D = np.negative(P, out=P)
-        D[np.arange(N)[:, None], np.arange(d_g), self.permutations.T] += 1.0
-        return D
-
-
-def _softmax(Z: Array) -> Array:
-    """Softmax over the last axis, in the place of Z."""
-    Z -= Z.max(axis=-1, keepdims=True)
-    np.exp(Z, out=Z)
-    Z /= Z.sum(axis=-1, keepdims=True)
-    return Z
 
 
 class LogitStatistics(NamedTuple):
@@ -146,6 +40,7 @@ def logit_statistics(permutations: NDArray[np.int64], pi: Array, V: Array) -> Lo
     Given the state, actions at different positions are independent and uniform. So the logit of r has the mean
     p V_c + (1 - p) V_mean over the other actions and the variance (q - p^2) var_b V_b, p = pi_tt, q = sum_j pi_tj^2.
 
+    >>> from cotflow.theory.column_equations import columns
     >>> swap = np.array([[0, 1], [1, 0]])
     >>> stats = logit_statistics(swap, np.eye(2), columns(3.0 * np.eye(2)[swap]))
     >>> stats.mu_k, stats.var_k, stats.mu_o, stats.var_o
@@ -176,14 +71,16 @@ def column(
     params: Params | None = None,
     draws: int = 8,
     rng: np.random.Generator | None = None,
+    counts: Counts = "training",
     contexts: int = 4096,
 ) -> xr.Dataset:
     """Tier 3 as a trajectory: everything that a simulation measures, for a seed's own permutations and initial weights.
 
-    Logit statistics are exact averages over all contexts. Loss and accuracies are measured, with the theory's attention
-    and matrices, on the same `contexts` sequences at every epoch, drawn afresh from `default_rng([seed, 2])`; with
-    contexts=0 they are left out. `params`, `draws`, `rng` and lists of seeds are as in `quenched`. One seed's result
-    carries the initial and the final weights.
+    `counts="training"` knows how often each (state, action) occurs in the seed's training set, "population" does not and
+    describes an infinite one. Logit statistics are exact averages over all contexts. Loss and accuracies are measured,
+    with the theory's attention and matrices, on the same `contexts` sequences at every epoch, drawn afresh from
+    `default_rng([seed, 2])`; with contexts=0 they are left out. `params`, `draws`, `rng` and lists of seeds are as in
+    `quenched`. One seed's result carries the initial and the final weights.
 
     >>> th = column(Config.preset("smoke"), seed=0, contexts=0)
     >>> bool(th.A[-1] > 0.9)
@@ -192,7 +89,7 @@ def column(
     refuse(cfg, "column", weight_decay=True)
     if contexts < 0:
         raise ValueError(f"contexts = {contexts} is not allowed; allowed: 0 or more")
-    return for_each_seed(lambda one: _one_seed(cfg, one, params, contexts), seed, draws, rng, params)
+    return for_each_seed(lambda one: _one_seed(cfg, Start.of(cfg, one, params, counts), one, contexts), seed, draws, rng, params)
 
 
 def sample_contexts(cfg: Config, permutations: NDArray[np.int64], n: int, rng: np.random.Generator) -> Split:
@@ -206,17 +103,17 @@ def sample_contexts(cfg: Config, permutations: NDArray[np.int64], n: int, rng: n
     return Split(actions, chain(permutations, actions, rng.integers(0, cfg.N, n)))
 
 
-def _one_seed(cfg: Config, seed: int, params: Params | None, contexts: int) -> xr.Dataset:
-    started, start = perf_counter(), Start.of(cfg, seed, params)
-    theory = Column(start.permutations, cfg.L, cfg.lr, frequencies(cfg), cfg.freeze, cfg.weight_decay)
+def _one_seed(cfg: Config, start: Start, seed: int, contexts: int) -> xr.Dataset:
+    started, first = perf_counter(), start.params
+    theory = Column(start.permutations, cfg.L, cfg.lr, frequencies(cfg), start.share, cfg.freeze, cfg.weight_decay)
     sample = sample_contexts(cfg, start.permutations, contexts, np.random.default_rng([seed, 2]))
-    rows = []
-    y = first = theory.pack(start.params.w_q, start.params.w_k, start.params.m)
-    for y in along(theory, first, alphas(cfg), **TOLERANCES):
+    rows, last = [], theory.pack(first.w_q, first.w_k, first.m)
+    for y in along(theory, last, alphas(cfg), **TOLERANCES):
         rows.append(_observed(cfg, theory, y, sample))
+        last = y
     curves = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     run = labelled(cfg, "column", curves, seed=seed, contexts=contexts, **TOLERANCES, wall_seconds=perf_counter() - started)
-    return with_weights(run, start.params.astype(cfg.dtype), weights(theory, y).astype(cfg.dtype))
+    return with_weights(run, first.astype(cfg.dtype), weights(theory, last).astype(cfg.dtype))
 
 
 def weights(theory: Column, y: Array) -> Params:

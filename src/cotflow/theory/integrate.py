@@ -21,7 +21,8 @@ def along(
 ) -> Iterator[Array]:
     """Yield the solution of dy/dalpha = rhs(alpha, y) at each increasing grid time, the first being the start.
 
-    The method is Dormand and Prince's of order 8(5,3). States are handed over one by one, so that a large state is never stored for the whole grid. A solver that stops
+    The method is that of Dormand and Prince of order 8(5,3). States are handed over one by one, so that a large state is
+    never stored for the whole grid. A solver that stops
     early raises RuntimeError with the training time that it reached.
 
     >>> decay = along(lambda alpha, y: -y, np.ones(1), np.array([0.0, 1.0]), rtol=1e-10, atol=1e-12)

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from ..attention import frequencies, scores, scores_pull_back, softmax
 from ..config import Config
 from ..params import Params
-from .border import Seeds, Start, alphas, for_each_seed, labelled, refuse
+from .border import Seeds, alphas, for_each_seed, labelled, refuse
 from .integrate import along
 from .meanfield import logit_margin, mean_correct_logit, mean_field_loss, mean_other_logit, miss
+from .start import Counts, Start
 
 Array = NDArray[np.float64]
 Noise = Literal["averaged", "mean"]
@@ -113,19 +114,24 @@ class Quenched:
         w_q, w_k, *_ = self.unpack(y)
         return softmax(scores(w_q, w_k, self.omega, self.L))
 
-    def zeta_at(self, alpha: float) -> float:
-        """The sum of the logits, conserved but for weight decay."""
-        return self.zeta if self.frozen == "logic" else self.zeta * float(np.exp(-self.decay * alpha))
+    def decayed(self, alpha: float) -> float:
+        """The share of an untrained weight that weight decay has left: 1 without it."""
+        return 1.0 if self.frozen == "logic" else float(np.exp(-self.decay * alpha))
 
     def response(self, alpha: float, y: Array, pi: Array) -> tuple[Response, Array]:
         """Loss slope, curvature and loss at each position, and o2 = E sum_b o_b^2, the noise that attention lets through."""
         _, _, R, S, v = self.unpack(y)
-        margin = logit_margin(np.diagonal(pi), R, S, self.N, self.d_g, self.zeta_at(alpha))
-        q = (pi * pi).sum(axis=1)
+        margin = logit_margin(np.diagonal(pi), R, S, self.N, self.d_g, self.zeta * self.decayed(alpha))
+        p, q = np.diagonal(pi), (pi * pi).sum(axis=1)
         o2 = q + (1 - q) / self.d_g
         if self.noise == "mean":
             return response_at_the_mean(margin, self.N), o2
-        return response_under_noise(margin, v * o2, self.N), o2
+        mixed = (q - p * p) * (1 - 1 / self.d_g) * self.signal(R, S)
+        return response_under_noise(margin, v * o2 + mixed, self.N), o2
+
+    def signal(self, R: float, S: float) -> float:
+        """Variance over actions of what they have learned, (R - S)^2 (N - 1)/N^2: a wrong action's is noise too."""
+        return (R - S) ** 2 * (self.N - 1) / self.N**2
 
     def __call__(self, alpha: float, y: Array) -> Array:
         """dy/dalpha."""
@@ -136,14 +142,16 @@ class Quenched:
         dy = np.zeros_like(y)
         if self.frozen != "attention":
             pull = slope * (N / (N - 1) * (d_g - 1) / d_g * (R - S))
-            dl_dpi = ((v * (1 - 1 / d_g) * h)[:, None] * pi - np.diag(pull)) / L
+            cost = np.full((L, L), v + (self.signal(R, S) if self.noise == "averaged" else 0.0))
+            np.fill_diagonal(cost, v)
+            dl_dpi = ((1 - 1 / d_g) * h[:, None] * cost * pi - np.diag(pull)) / L
             dl_dl = pi * (dl_dpi - (pi * dl_dpi).sum(axis=1, keepdims=True))
             dy[:-3] = -eta * d_g * N * np.concatenate(scores_pull_back(w_q, w_k, self.omega, dl_dl)) - self.decay * y[:-3]
         if self.frozen != "logic":
             p = np.diagonal(pi)
             dy[-3] = eta * np.mean(slope * (p + (1 - p) / d_g)) - self.decay * R
             dy[-2] = (eta * np.mean(slope * (1 - p)) / d_g if d_g > 1 else 0.0) - self.decay * S
-            dy[-1] = -2 * v * (eta * np.mean(h * o2) / N + self.decay)
+            dy[-1] = -2 * v * (eta * np.mean(h * o2) / (N - 1) + self.decay)
         return dy
 
 
@@ -154,11 +162,13 @@ def quenched(
     params: Params | None = None,
     draws: int = 60,
     rng: np.random.Generator | None = None,
+    counts: Counts = "training",
     noise: Noise = "averaged",
 ) -> xr.Dataset:
     """Tier 2 as a trajectory: A, R, S, mean logits, loss, attention, from a seed's own initial weights.
 
-    `params` starts from other weights with the seed's permutations. A list of seeds, or seed=None for `draws` seeds drawn
+    `params` starts from other weights with the seed's permutations. `counts="training"` starts from the overlaps that the
+    seed's training set sees, "population" from those of an infinite one. A list of seeds, or seed=None for `draws` seeds drawn
     at random by `rng`, gives a dimension `seed`: mean and spread are `.mean("seed")` and `.std("seed")`. `noise="mean"`
     evaluates the softmax at the mean logits, the simpler and less accurate form.
 
@@ -169,29 +179,32 @@ def quenched(
     refuse(cfg, "quenched", weight_decay=True)
     if noise not in ("averaged", "mean"):
         raise ValueError(f"noise = {noise!r} is not allowed; allowed: 'averaged' or 'mean'")
-    return for_each_seed(lambda one: _one_seed(cfg, one, params, noise), seed, draws, rng, params)
+    return for_each_seed(lambda one: _one_seed(cfg, Start.of(cfg, one, params, counts), one, noise), seed, draws, rng, params)
 
 
-def _one_seed(cfg: Config, seed: int, params: Params | None, noise: Noise) -> xr.Dataset:
-    started, start = perf_counter(), Start.of(cfg, seed, params)
+def _one_seed(cfg: Config, start: Start, seed: int, noise: Noise) -> xr.Dataset:
+    started, first = perf_counter(), start.params
     theory = Quenched.of(cfg, start.zeta, noise)
-    y = theory.pack(start.params.w_q, start.params.w_k, start.R, start.S, start.noise)
-    rows = [_observed(theory, a, y) for a, y in zip(alphas(cfg), along(theory, y, alphas(cfg), **TOLERANCES), strict=True)]
+    begin = theory.pack(first.w_q, first.w_k, *start.trained_overlaps, start.noise)
+    untrained = np.subtract(start.overlaps, start.trained_overlaps)
+    rows = []
+    for alpha, y in zip(alphas(cfg), along(theory, begin, alphas(cfg), **TOLERANCES), strict=True):
+        rows.append(_observed(theory, alpha, y, untrained * theory.decayed(alpha)))
     curves = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     return labelled(cfg, "quenched", curves, seed=seed, noise=noise, **TOLERANCES, wall_seconds=perf_counter() - started)
 
 
-def _observed(theory: Quenched, alpha: float, y: Array) -> dict[str, Array | float]:
-    """What tier 2 predicts at one moment."""
-    pi, (_, _, R, S, _), zeta = theory.attention(y), theory.unpack(y), theory.zeta_at(alpha)
+def _observed(theory: Quenched, alpha: float, y: Array, untrained: Array) -> dict[str, Array | float]:
+    """What tier 2 predicts at one moment; `untrained` is what R and S hold beyond what the training set sees of them."""
+    pi, zeta = theory.attention(y), theory.zeta * theory.decayed(alpha)
+    R, S = theory.unpack(y)[2:4] + untrained
     mu_k = mean_correct_logit(np.diagonal(pi), R, S, theory.d_g)
-    loss = theory.response(alpha, y, pi)[0].loss
     return {
         "A": float(np.trace(pi)) / theory.L,
         "R": R,
         "S": S,
         "zeta": zeta,
-        "loss": float(loss.mean()),
+        "loss": float(theory.response(alpha, y, pi)[0].loss.mean()),
         "mu_k": float(np.mean(mu_k)),
         "mu_o": float(np.mean(mean_other_logit(mu_k, theory.N, zeta))),
         "attention": pi,

@@ -1,0 +1,155 @@
+"""The equations of tier 3: every column of every matrix, no data set but the frequencies of its (state, action) pairs.
+
+States s couple only through attention, so M is kept as V[s, a, r] = m[a, r, s]: the logits of the next states r that
+action a gives to state s. An action's own column counts with weight p = pi_tt, the mean column of all actions with 1 - p;
+the other actions of a context are averaged out. docs/theory.md derives it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..attention import scores, scores_pull_back, softmax
+
+Array = NDArray[np.float64]
+
+
+def columns(m: NDArray[np.floating]) -> Array:
+    """V[s, a, r] = m[a, r, s] as float64, shape (N, d_g, N).
+
+    >>> columns(np.arange(8).reshape(2, 2, 2))[1, 0]
+    array([1., 3.])
+    """
+    return np.ascontiguousarray(np.transpose(m, (2, 0, 1)), dtype=np.float64)
+
+
+def matrices(V: Array) -> Array:
+    """m[a, r, s] = V[s, a, r], the inverse of `columns`; shape (d_g, N, N).
+
+    >>> m = np.arange(8.0).reshape(2, 2, 2)
+    >>> bool((matrices(columns(m)) == m).all())
+    True
+    """
+    return np.ascontiguousarray(np.transpose(V, (1, 2, 0)))
+
+
+@dataclass(frozen=True)
+class Column:
+    """The equations of tier 3 for one vocabulary: permutations (d_g, N), frequencies omega (d_h/2,), rate eta, L steps.
+
+    `share` (N, d_g) weights each state and action by how often a finite training set holds it, 1 on average. The state
+    vector is (w_q, w_k, V), of length 2 d_h + d_g N^2.
+
+    >>> theory = Column(np.array([[0, 1], [1, 0]]), L=3, eta=0.5, omega=np.array([1.0]), share=np.ones((2, 2)))
+    >>> theory(0.0, theory.pack(np.ones(2), np.ones(2), np.zeros((2, 2, 2)))).shape
+    (12,)
+    """
+
+    permutations: NDArray[np.int64]
+    L: int
+    eta: float
+    omega: Array
+    share: Array
+    frozen: str = "none"
+    weight_decay: float = 0.0
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """The shape (N, d_g, N) of V."""
+        d_g, N = self.permutations.shape
+        return N, d_g, N
+
+    def pack(self, w_q: Array, w_k: Array, m: NDArray[np.floating]) -> Array:
+        """The state vector of weights w_q, w_k (d_h,), m (d_g, N, N)."""
+        return np.concatenate([w_q, w_k, columns(m).ravel()]).astype(np.float64)
+
+    def unpack(self, y: Array) -> tuple[Array, Array, Array]:
+        """w_q, w_k, V of a state vector."""
+        d_h = 2 * len(self.omega)
+        return y[:d_h], y[d_h : 2 * d_h], y[2 * d_h :].reshape(self.shape)
+
+    def attention(self, y: Array) -> Array:
+        """The attention matrix pi (L, L) of a state."""
+        w_q, w_k, _ = self.unpack(y)
+        return softmax(scores(w_q, w_k, self.omega, self.L))
+
+    def __call__(self, alpha: float, y: Array) -> Array:
+        """dy/dalpha."""
+        N, d_g, _ = self.shape
+        w_q, w_k, V = self.unpack(y)
+        pi = softmax(scores(w_q, w_k, self.omega, self.L))
+        p = np.diagonal(pi)
+        V_mean = V.mean(axis=1)
+        spread = np.einsum("sar,sar->sr", V, V) / d_g - V_mean**2  # var_b V_b
+        nodes, weights = two_point_rule(p)
+        slopes = np.empty((3, len(nodes)))  # own, other, kappa at each node
+        dV = np.zeros_like(V)
+        for k, (x, weight) in enumerate(zip(nodes, weights, strict=True)):
+            P = x * V
+            P += ((1 - x) * V_mean)[:, None, :]
+            _softmax(P)
+            unsure = P.mean(axis=1) - np.einsum("sar,sar->sr", P, P) / d_g  # mean_c P_c (1 - P_c)
+            D = self._error(P)
+            D_mean = D.mean(axis=1)
+            slopes[:, k] = np.vdot(D, V) / d_g, np.vdot(D_mean, V_mean), np.vdot(unsure, spread)
+            D *= weight * x
+            D += (weight * (1 - x) * D_mean)[:, None, :]
+            dV += D
+        dy = np.zeros_like(y)
+        if self.frozen != "attention":
+            own, other, kappa = _through(nodes, slopes / N, p)
+            dl_dpi = (kappa[:, None] * pi - other[:, None]) / self.L
+            np.fill_diagonal(dl_dpi, -own / self.L)
+            dl_dl = pi * (dl_dpi - (pi * dl_dpi).sum(axis=1, keepdims=True))
+            pulled = np.concatenate(scores_pull_back(w_q, w_k, self.omega, dl_dl))
+            dy[: len(pulled)] = -self.eta * d_g * N * (pulled + self.weight_decay * y[: len(pulled)])
+        if self.frozen != "logic":
+            dy[-V.size :] = self.eta * (dV - d_g * N * self.weight_decay * V if self.weight_decay else dV).ravel()
+        return dy
+
+    def _error(self, P: Array) -> Array:
+        """D[s, c] = share[s, c] (onehot(sigma_c(s)) - P[s, c]), in the place of P."""
+        d_g, N = self.permutations.shape
+        D = np.negative(P, out=P)
+        D[np.arange(N)[:, None], np.arange(d_g), self.permutations.T] += 1.0
+        D *= self.share[:, :, None]
+        return D
+
+
+def two_point_rule(p: Array) -> tuple[Array, Array]:
+    """Nodes and weights of the two-point Gauss rule for the positions' own attention p (L,).
+
+    Their mean, variance and third moment are those of p, so an average over positions is exact up to cubic terms in p.
+    One node is left where the positions agree.
+
+    >>> nodes, weights = two_point_rule(np.array([0.2, 0.2, 0.8]))
+    >>> nodes.round(12), weights.round(12)
+    (array([0.2, 0.8]), array([0.66666667, 0.33333333]))
+    """
+    centred = p - p.mean()
+    variance = float(np.mean(centred**2))
+    if variance < 1e-14:
+        return np.array([p.mean()]), np.ones(1)
+    skew = float(np.mean(centred**3)) / variance
+    root = np.sqrt(skew**2 + 4 * variance)
+    below, above = (skew - root) / 2, (skew + root) / 2
+    return p.mean() + np.array([below, above]), np.array([above, -below]) / root
+
+
+def _through(nodes: Array, values: Array, p: Array) -> Array:
+    """Values (k, nodes) carried to the positions p (L,) along the line through the nodes; shape (k, L)."""
+    if len(nodes) == 1:
+        return np.repeat(values, len(p), axis=1)
+    place = (p - nodes[0]) / (nodes[1] - nodes[0])
+    return values[:, :1] + (values[:, 1:] - values[:, :1]) * place
+
+
+def _softmax(Z: Array) -> Array:
+    """Softmax over the last axis, in the place of Z."""
+    Z -= Z.max(axis=-1, keepdims=True)
+    np.exp(Z, out=Z)
+    Z /= Z.sum(axis=-1, keepdims=True)
+    return Z

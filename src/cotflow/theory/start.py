@@ -1,0 +1,96 @@
+"""Where does a seed's dynamics start, and how evenly does its training set cover the task?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..config import Config
+from ..observables import order_parameters
+from ..params import Params
+from ..task import Split, Task, check_seed, teacher_matrices
+from ..vocabulary import permutations
+
+Array = NDArray[np.float64]
+Counts = Literal["training", "population"]
+
+
+@dataclass(frozen=True)
+class Start:
+    """A seed's permutations (d_g, N), initial weights in float64, and how often each (state, action) is trained.
+
+    `share` (N, d_g) is the frequency of state s with action c among the predictions of the training set, times d_g N:
+    all ones for an infinite set.
+
+    >>> Start.of(Config.preset("smoke"), seed=0).share.shape
+    (8, 8)
+    """
+
+    permutations: NDArray[np.int64]
+    params: Params
+    share: Array
+
+    @classmethod
+    def of(cls, cfg: Config, seed: int, params: Params | None = None, counts: Counts = "training") -> Start:
+        """The start of a seed: its own initial weights, or the weights handed in."""
+        if counts not in ("training", "population"):
+            raise ValueError(f"counts = {counts!r} is not allowed; allowed: 'training' or 'population'")
+        params = (Params.initial(cfg, seed) if params is None else params.check(cfg)).astype("float64")
+        if counts == "training":
+            task = Task(cfg, seed)
+            return cls(task.permutations, params, shares(task.train, cfg.N, cfg.d_g))
+        table = permutations(cfg.vocabulary, cfg.N, cfg.d_g, np.random.default_rng(check_seed(seed)))
+        return cls(table, params, np.ones((cfg.N, cfg.d_g)))
+
+    @cached_property
+    def overlaps(self) -> tuple[float, float]:
+        """R and S of the start."""
+        return order_parameters(self.permutations, self.params.m)
+
+    @cached_property
+    def trained_overlaps(self) -> tuple[float, float]:
+        """R and S as the training set sees them: each (state, action) counts as often as it is trained.
+
+        >>> start = Start.of(Config.preset("smoke"), seed=0, counts="population")
+        >>> bool(np.allclose(start.overlaps, start.trained_overlaps))
+        True
+        """
+        d_g, N = self.permutations.shape
+        states, targets = np.arange(N)[:, None], self.permutations.T
+        own = self.params.m[np.arange(d_g), targets, states]
+        every = self.params.m.sum(axis=0)[targets, states]
+        return float(np.mean(self.share * own)), float(np.mean(self.share * (every - own))) / max(d_g - 1, 1)
+
+    @property
+    def zeta(self) -> float:
+        """The conserved sum of the logits."""
+        d_g, N = self.permutations.shape
+        return float(self.params.m.sum() / (d_g * N))
+
+    @property
+    def noise(self) -> float:
+        """v, the variance of m about its best fit by own teacher matrices, the others' mean, and a constant.
+
+        >>> round(Start.of(Config.preset("main"), seed=0, counts="population").noise, 2)
+        0.33
+        """
+        own = teacher_matrices(self.permutations)
+        directions = np.stack([own.ravel(), (own.sum(axis=0) - own).ravel(), np.ones(own.size)], axis=1)
+        m = self.params.m.ravel()
+        weights = np.linalg.lstsq(directions, m, rcond=None)[0]
+        return float(np.var(m - directions @ weights))
+
+
+def shares(split: Split, N: int, d_g: int) -> Array:
+    """Frequency of each state s and action c among a split's predictions, times d_g N; shape (N, d_g).
+
+    >>> shares(Split(np.array([[0, 1]]), np.array([[0, 1, 0]])), 2, 2)
+    array([[2., 0.],
+           [0., 2.]])
+    """
+    counts = np.bincount((split.inputs * d_g + split.actions).ravel(), minlength=N * d_g)
+    return counts.reshape(N, d_g).astype(np.float64) * (N * d_g / split.actions.size)
