@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit
 
 from ..task import Split
+from . import shared_cache  # noqa: F401  (before anything is compiled)
 
 BLOCK = 192
 QUAD = 4
