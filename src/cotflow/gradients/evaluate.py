@@ -8,12 +8,13 @@ import numpy as np
 from numba import njit
 
 from .plan import Plan
-from .rows import Rows, convert, exp, first_equal, fma, highest, larger, load, splat, store, total, zeros
+from .rows import Rows, convert, exp2, first_equal, fma, highest, larger, load, splat, store, total, zeros
 from .statistics import Statistics
 from .threads import each_share
 
-# the least argument of an exponential: e^LOWEST is still a normal number in single precision
-LOWEST = -87.0
+# the least argument of 2^x: still a normal number in single precision
+LOWEST = -126.0
+PER_BIT = 1 / math.log(2)
 
 
 def statistics(pi: np.ndarray, m: np.ndarray, plan: Plan, threads: int | None = None) -> Statistics:
@@ -106,7 +107,7 @@ def _statistics(rows, wide, first, last, pi, m, start, actions, targets, valid, 
                 z_k = row[0, targets[i]]
                 top = highest(z)
                 correct += first_equal(z, top) == targets[i]
-                e = exp(larger(splat(rows, LOWEST), z - splat(rows, top)))
+                e = exp2(larger(splat(rows, LOWEST), (z - splat(rows, top)) * splat(rows, PER_BIT)))
                 loss += math.log(total(convert(wide, e) * keep)) - (float(z_k) - float(top))
                 from_pivot = (convert(wide, z) - splat(wide, pivot)) * keep
                 all_1 = all_1 + from_pivot

@@ -16,14 +16,14 @@ from numba import njit
 
 from .evaluate import LOWEST, copy_state, rollout, statistics
 from .plan import BLOCK, Plan, prepare
-from .rows import Rows, exp, fma, fold, highest, larger, load, log, splat, store, sum_each, total, zeros
+from .rows import Rows, exp2, fma, fold, highest, larger, load, log2, peek, poke, splat, store, sum_each, total, zeros
 from .statistics import Statistics
 from .threads import each_share
 
 __all__ = ["Plan", "Statistics", "loss_and_gradient", "prepare", "rollout", "statistics"]
 
-# |z| up to which exp(z) and the sum of 128 of them are normal numbers in single precision: no maximum need be subtracted
-SAFE = 40.0
+# bound on |z| / ln 2 up to which 2^z, sums of 128 of them and ratios are normal in single precision: no maximum is subtracted
+SAFE = 58.0
 
 
 def loss_and_gradient(
@@ -36,6 +36,7 @@ def loss_and_gradient(
     rows = Rows(m.dtype, plan.N)
     m = np.ascontiguousarray(m)
     weights = np.ascontiguousarray(pi, m.dtype)
+    bits = np.ascontiguousarray(pi / np.log(2), m.dtype)
     loss, d_pi, d_m = np.zeros(plan.N), np.zeros((plan.N, plan.L, plan.L)), np.empty_like(m)
     quads = plan.quads
 
@@ -43,26 +44,29 @@ def loss_and_gradient(
         lanes = Rows(m.dtype, rows.lanes, rows.lanes)
         valid = rows.table(1)
         valid[0, : plan.N] = 1
+        firsts = lanes.table(rows.lanes + 1)
+        firsts[:] = np.arange(rows.lanes) < np.arange(rows.lanes + 1)[:, None]
+        partial = lanes.table(rows.lanes)
+        partial[:] = 1
         _gradient(
-            rows, lanes, first, last, weights, m, plan.start, plan.first_block, plan.actions, plan.targets, *quads,
-            valid, rows.table(plan.d_g), rows.table(plan.d_g), rows.table(BLOCK + 1), lanes.table(rows.lanes), lanes.table(2),
-            loss, d_pi, d_m,
+            rows, lanes, first, last, weights, bits, m, plan.start, plan.first_block, plan.actions, plan.targets, *quads,
+            valid, firsts, rows.table(plan.d_g), rows.table(plan.d_g), rows.table(BLOCK + 1), partial, lanes.table(2), loss, d_pi, d_m,
         )  # fmt: skip
 
     each_share(work, plan.start[:: plan.L], threads)
-    return float(loss.sum() / (plan.n * plan.L)), d_pi.sum(axis=0) / (plan.n * plan.L), d_m
+    return float(np.log(2) * loss.sum() / (plan.n * plan.L)), d_pi.sum(axis=0) / (plan.n * plan.L), d_m
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _gradient(  # type: ignore[no-untyped-def]
-    rows, lanes, first, last, pi, m, start, first_block, actions, targets, quad_first, quad_items, quad_actions,
-    valid, table, sums, block, partial, lane_table, loss, d_pi, d_m,
+    rows, lanes, first, last, pi, bits, m, start, first_block, actions, targets, quad_first, quad_items, quad_actions,
+    valid, firsts, table, sums, block, partial, correct, loss, d_pi, d_m,
 ):  # fmt: skip
     """States `first` to `last`: their sums of the loss, their parts of dpi, and their columns of dm."""
     L = pi.shape[0]
     for s in range(first, last):
         bound = copy_state(m, s, table)
-        shifted = not bound * _largest_weight(pi) < SAFE
+        shifted = not bound * _largest_weight(bits) < SAFE
         _clear(rows, sums)
         for t in range(L):
             group = s * L + t
@@ -70,7 +74,7 @@ def _gradient(  # type: ignore[no-untyped-def]
             for begin in range(start[group], start[group + 1], BLOCK):
                 count = min(BLOCK, start[group + 1] - begin)
                 loss[s] += _forward(
-                    rows, lanes, pi, t, actions, targets, begin, count, shifted, valid, table, block, partial, lane_table
+                    rows, lanes, bits, t, actions, targets, begin, count, shifted, valid, firsts, table, block, partial, correct
                 )
                 _backward(rows, pi, t, quad_first, quad_items, quad_actions, b * L, table, sums, block, d_pi[s])
                 b += 1
@@ -83,49 +87,55 @@ def _gradient(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _forward(rows, lanes, pi, t, actions, targets, begin, count, shifted, valid, table, block, partial, lane_table):  # type: ignore[no-untyped-def]
-    """Residuals p - onehot of a block's items, into `block`; returns the sum of their losses."""
+def _forward(  # type: ignore[no-untyped-def]
+    rows, lanes, pi, t, actions, targets, begin, count, shifted, valid, firsts, table, block, partial, correct
+):
+    """Residuals p - onehot of a block's items, into `block`; returns the sum of their losses, in bits.
+
+    Logits come in units of ln 2. What a softmax does once an item, the sum over the row, the reciprocal and the logarithm, is
+    done for as many items at once as a vector has lanes.
+    """
     L = pi.shape[0]
-    out = 0.0
+    width, lanes_per_row = block.shape[1], partial.shape[0]
     keep = load(rows, valid, 0)
-    for group in range(0, count, partial.shape[0]):
-        n_lanes = partial.shape[0]
-        size = min(n_lanes, count - group)
+    loss = 0.0
+    for group in range(0, count, lanes_per_row):
+        size = min(lanes_per_row, count - group)
         for k in range(size):
-            i = group + k
+            item = begin + group + k
             z = zeros(rows)
             for j in range(L):
-                z = fma(splat(rows, pi[t, j]), load(rows, table, actions[begin + i, j]), z)
+                z = fma(splat(rows, peek(pi, t * L + j)), load(rows, table, peek(actions, item * L + j)), z)
             if shifted:
                 z = z - splat(rows, highest(z))
-            store(block, i, z)
-            lane_table[0, k] = block[i, targets[begin + i]]
-            e = exp(larger(splat(rows, LOWEST), z)) * keep
-            store(block, i, e)
+            store(block, group + k, z)
+            poke(correct, k, peek(block, (group + k) * width + peek(targets, item)))
+            if shifted:
+                z = larger(splat(rows, LOWEST), z)
+            e = exp2(z) * keep
+            store(block, group + k, e)
             store(partial, k, fold(lanes, e))
         sums = sum_each(lanes, partial)
-        store(lane_table, 1, log(sums) - load(lanes, lane_table, 0))
+        loss += total((log2(sums) - load(lanes, correct, 0)) * load(lanes, firsts, size))
+        store(correct, 1, splat(lanes, 1.0) / sums)
         for k in range(size):
-            out += lane_table[1, k]
-        store(lane_table, 1, splat(lanes, 1.0) / sums)
-        for k in range(size):
-            i = group + k
-            store(block, i, load(rows, block, i) * splat(rows, lane_table[1, k]))
-            block[i, targets[begin + i]] -= block.dtype.type(1.0)
-    return out
+            store(block, group + k, load(rows, block, group + k) * splat(rows, peek(correct, lanes_per_row + k)))
+            place = (group + k) * width + peek(targets, begin + group + k)
+            poke(block, place, peek(block, place) - 1.0)
+    return loss
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _backward(rows, pi, t, quad_first, quad_items, quad_actions, row, table, sums, block, d_pi):  # type: ignore[no-untyped-def]
-    """Add a block's residuals into sums[a] += pi[t, j] d and d_pi[t, j] += d . V[a], four items of equal action at a time."""
+    """Add a block's residuals d into sums[a] += pi[t, j] d and d_pi[t, j] += d . V[a], four items of equal action at a time."""
     for j in range(pi.shape[0]):
         weight = splat(rows, pi[t, j])
         products = zeros(rows)
         for q in range(quad_first[row + j], quad_first[row + j + 1]):
-            d = (load(rows, block, quad_items[q, 0]) + load(rows, block, quad_items[q, 1])) + (
-                load(rows, block, quad_items[q, 2]) + load(rows, block, quad_items[q, 3])
+            d = (load(rows, block, peek(quad_items, 4 * q)) + load(rows, block, peek(quad_items, 4 * q + 1))) + (
+                load(rows, block, peek(quad_items, 4 * q + 2)) + load(rows, block, peek(quad_items, 4 * q + 3))
             )
-            a = quad_actions[q]
+            a = peek(quad_actions, q)
             store(sums, a, fma(weight, d, load(rows, sums, a)))
             products = fma(d, load(rows, table, a), products)
         d_pi[t, j] += total(products)

@@ -7,7 +7,7 @@ vectors are LLVM's generic ones: a machine without 512-bit registers takes two o
     rows = Rows(np.float32, 32)            # describes rows of up to 32 numbers; hand it to the kernel
     a = load(rows, table, 3)               # row 3 of a C-contiguous array (n, rows.width)
     b = splat(rows, 0.5) * a + zeros(rows)
-    store(table, 4, exp(b))
+    store(table, 4, exp2(b))
 
 Nothing is compiled with fast-math flags: NaN and infinities go where IEEE 754 sends them. With the JIT disabled
 (`NUMBA_DISABLE_JIT=1`) every operation is its NumPy meaning, given beside it, and rows are one-dimensional arrays.
@@ -149,6 +149,34 @@ def load(typing: Any, rows: RowsType, table: Any, i: Any) -> Any:
     return rows.row(rows, table, i), emit
 
 
+@operation(lambda array, i: array.flat[i])
+def peek(typing: Any, array: Any, i: Any) -> Any:
+    """Number i, not negative, of a C-contiguous array in memory order, without the test for an index counted from the end."""
+
+    def emit(context: Any, builder: Builder, sig: Any, args: Any) -> Value:
+        data = make_array(array)(context, builder, value=args[0]).data
+        return builder.load(builder.gep(data, [context.cast(builder, args[1], sig.args[1], types.intp)]))
+
+    return array.dtype(array, i), emit
+
+
+def _poke(array: np.ndarray, i: int, x: float) -> None:
+    array.flat[i] = x
+
+
+@operation(_poke)
+def poke(typing: Any, array: Any, i: Any, x: Any) -> Any:
+    """Make x number i, not negative, of a C-contiguous array in memory order."""
+
+    def emit(context: Any, builder: Builder, sig: Any, args: Any) -> Value:
+        data = make_array(array)(context, builder, value=args[0]).data
+        place = builder.gep(data, [context.cast(builder, args[1], sig.args[1], types.intp)])
+        builder.store(context.cast(builder, args[2], sig.args[2], array.dtype), place)
+        return context.get_dummy_value()
+
+    return types.void(array, i, x), emit
+
+
 def _store(table: np.ndarray, i: int, row: np.ndarray) -> None:
     table[i] = row
 
@@ -203,8 +231,8 @@ def _elementwise(rows_of_arguments: int, emit_chunk: Callable[..., Value]) -> Ca
 
 
 fma = operation(lambda a, b, c: a * b + c)(_elementwise(3, lambda builder, a, b, c: vector_math.fma(builder, a, b, c)))
-exp = operation(lambda a: np.exp(a))(_elementwise(1, vector_math.exp))
-log = operation(lambda a: np.log(a))(_elementwise(1, vector_math.log))
+exp2 = operation(lambda a: np.exp2(a))(_elementwise(1, vector_math.exp2))
+log2 = operation(lambda a: np.log2(a))(_elementwise(1, vector_math.log2))
 larger = operation(lambda a, b: np.where(a < b, b, a))(_elementwise(2, vector_math.larger))
 
 

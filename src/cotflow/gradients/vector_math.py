@@ -22,25 +22,21 @@ Value = Any  # and a vector or scalar ir.Value that it emitted
 class _Format:
     """What exponential and logarithm need to know of a float format."""
 
-    def __init__(self, bits: int, mantissa: int, exp_degree: int, log_terms: int, ln2_high_bits: int) -> None:
+    def __init__(self, bits: int, mantissa: int, exp_degree: int, log_terms: int) -> None:
         self.integer = ir.IntType(bits)
         self.mantissa = mantissa
         self.bias = 2 ** (bits - mantissa - 2) - 1
-        half = math.log(2) / 2
-        fit = Chebyshev.interpolate(np.exp, exp_degree, domain=[-1.01 * half, 1.01 * half])
+        fit = Chebyshev.interpolate(np.exp2, exp_degree, domain=[-0.5, 0.5])
         self.exp_coefficients = fit.convert(kind=Polynomial, domain=[-1, 1]).coef
-        self.log_coefficients = [2.0 / (2 * k + 1) for k in range(log_terms)]
-        # n * ln2_high is exact for every exponent n
-        self.ln2_high = math.floor(math.log(2) * 2**ln2_high_bits) / 2**ln2_high_bits
-        self.ln2_low = math.log(2) - self.ln2_high
+        self.log_coefficients = [2.0 / math.log(2) / (2 * k + 1) for k in range(log_terms)]
 
     @staticmethod
     def of(vector: Any) -> _Format:
         return SINGLE if isinstance(vector.element, ir.FloatType) else DOUBLE
 
 
-SINGLE = _Format(bits=32, mantissa=23, exp_degree=6, log_terms=5, ln2_high_bits=15)
-DOUBLE = _Format(bits=64, mantissa=52, exp_degree=12, log_terms=11, ln2_high_bits=40)
+SINGLE = _Format(bits=32, mantissa=23, exp_degree=6, log_terms=5)
+DOUBLE = _Format(bits=64, mantissa=52, exp_degree=12, log_terms=11)
 
 
 def _constant(vector: Any, x: Any) -> ir.Constant:
@@ -68,25 +64,23 @@ def larger(builder: Builder, a: Value, b: Value) -> Value:
     return builder.select(builder.fcmp_ordered("<", a, b), b, a)
 
 
-def exp(builder: Builder, x: Value) -> Value:
-    """e^x to about one unit in the last place, for |x| below 87 (single) or 708 (double), which the caller ensures.
+def exp2(builder: Builder, x: Value) -> Value:
+    """2^x to about one unit in the last place, for |x| below 126 (single) or 1022 (double), which the caller ensures.
 
-    x = n ln2 + r, e^r by a polynomial. Adding 1.5 * 2^mantissa + bias rounds x / ln2 to n and leaves n + bias in the sum's lowest
-    bits; shifted into the place of the exponent they are 2^n. NaN stays NaN through the product.
+    x = n + r with whole n, 2^r by a polynomial. Adding 1.5 * 2^mantissa + bias rounds x to n and leaves n + bias in the lowest
+    bits of the sum; shifted into the place of the exponent they are 2^n. NaN stays NaN through the product.
     """
     form, vector = _Format.of(x.type), x.type
     integers = ir.VectorType(form.integer, vector.count)
     magic = _constant(vector, 1.5 * 2.0**form.mantissa + form.bias)
-    shifted = fma(builder, x, _constant(vector, 1 / math.log(2)), magic)
-    n = builder.fsub(shifted, magic)
-    r = fma(builder, n, _constant(vector, -form.ln2_high), x)
-    r = fma(builder, n, _constant(vector, -form.ln2_low), r)
+    shifted = builder.fadd(x, magic)
+    r = builder.fsub(x, builder.fsub(shifted, magic))
     power = builder.shl(builder.bitcast(shifted, integers), ir.Constant(integers, [form.mantissa] * vector.count))
-    return builder.fmul(_horner(builder, r, form.exp_coefficients), builder.bitcast(power, vector))
+    return builder.fmul(_polynomial(builder, r, form.exp_coefficients), builder.bitcast(power, vector))
 
 
-def log(builder: Builder, x: Value) -> Value:
-    """Natural logarithm of positive, normal x; NaN for NaN and infinity.
+def log2(builder: Builder, x: Value) -> Value:
+    """Logarithm to base 2 of positive, normal x; NaN for NaN and infinity.
 
     x = 2^e m with m in [sqrt(1/2), sqrt(2)), log m = 2 artanh((m - 1) / (m + 1)) by its series.
     """
@@ -99,10 +93,8 @@ def log(builder: Builder, x: Value) -> Value:
     m = builder.bitcast(builder.sub(bits, builder.shl(e, places)), vector)
     one = _constant(vector, 1.0)
     s = builder.fdiv(builder.fsub(m, one), builder.fadd(m, one))
-    series = _horner(builder, builder.fmul(s, s), form.log_coefficients)
-    exponent = builder.sitofp(e, vector)
-    out = fma(builder, exponent, _constant(vector, form.ln2_low), builder.fmul(s, series))
-    out = fma(builder, exponent, _constant(vector, form.ln2_high), out)
+    series = _polynomial(builder, builder.fmul(s, s), form.log_coefficients)
+    out = fma(builder, s, series, builder.sitofp(e, vector))
     return builder.fadd(out, builder.fsub(x, x))  # x - x: 0, or NaN where the bit arithmetic has lost one
 
 
@@ -111,11 +103,14 @@ def _bits_of_root_half(form: _Format) -> int:
     return int(value.view(np.int32 if form is SINGLE else np.int64))
 
 
-def _horner(builder: Builder, x: Value, coefficients: Any) -> Value:
-    out = _constant(x.type, coefficients[-1])
-    for c in coefficients[-2::-1]:
-        out = fma(builder, out, x, _constant(x.type, c))
-    return out
+def _polynomial(builder: Builder, x: Value, coefficients: Any) -> Value:
+    """Estrin's scheme: neighbours combined with x, then with x^2, x^4, ...; half the latency of Horner's."""
+    terms = [_constant(x.type, c) for c in coefficients]
+    while len(terms) > 1:
+        pairs = [fma(builder, high, x, low) for low, high in zip(terms[::2], terms[1::2], strict=False)]
+        terms = pairs + terms[2 * len(pairs) :]
+        x = builder.fmul(x, x)
+    return terms[0]
 
 
 def tree(combine: Callable[[Value, Value], Value], values: list[Value]) -> Value:
