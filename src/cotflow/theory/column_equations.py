@@ -94,7 +94,7 @@ class Column:
             unsure = P.mean(axis=1) - np.einsum("sar,sar->sr", P, P) / d_g  # mean_c P_c (1 - P_c)
             D = self._error(P)
             D_mean = D.mean(axis=1)
-            slopes[:, k] = np.vdot(D, V) / d_g, np.vdot(D_mean, V_mean), np.vdot(unsure, spread)
+            slopes[:, k] = np.einsum("sar,sar->", D, V) / d_g, (D_mean * V_mean).sum(), (unsure * spread).sum()
             D *= weight * x
             D += (weight * (1 - x) * D_mean)[:, None, :]
             dV += D
