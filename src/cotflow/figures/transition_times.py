@@ -1,0 +1,108 @@
+"""How do lock-in and rollout transition move with the hyperparameters? Times over the points of a sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from ..trajectory import config_of
+from .derived import crossings
+from .sources import look, seed_numbers, simulations, tier
+from .style import Width, legend_above, letter, page, styled
+from .words import in_words
+
+#: What is timed, and its marker.
+EVENTS = {"A": ("o", "$A = 1/2$"), "rollout_accuracy": ("^", "rollout $= 1/2$")}
+_BARS = {"linewidth": 0.9, "markersize": 4, "elinewidth": 0.7, "capsize": 1.5}
+_NAMES = {"N": "$N$", "L": "$L$", "d_g": "$d_g$", "d_h": "$d_h$", "lr": r"learning rate $\eta$"}
+_FOLLOWERS = ("batch_size", "n_test_seq", "n_eval_seq", "train_epochs", "eval_every")
+
+
+@styled
+def transition_times(*curves: xr.Dataset, width: Width = "full") -> Figure:
+    """Training times at which A and rollout accuracy reach 1/2, over every hyperparameter that varies between the sources."""
+    fields = varied(curves)
+    if not fields:
+        raise ValueError("the figure of transition times needs trajectories of at least two configurations")
+    figure, axes = page(len(fields), width, height=2.1)
+    for ax, field in zip(axes, fields, strict=True):
+        for how in sorted({look(data) for data in curves}, key=lambda each: each.rank):
+            for name, (marker, event) in EVENTS.items():
+                same = [data for data in curves if look(data) == how and name in data]
+                _lines(ax, field, [field, *fields[field]], same, name, marker, f"{event}, {how.name}")
+        _frame(ax, field, curves)
+    letter(axes, [f"over {' = '.join(_NAMES.get(each, each) for each in (field, *fields[field]))}" for field in fields])
+    legend_above(figure, axes)
+    return figure
+
+
+def varied(curves: Sequence[xr.Dataset]) -> dict[str, list[str]]:
+    """Fields that differ between the sources, each with those that vary in step with it; mere followers are left out."""
+    configs = [config_of(data).model_dump() for data in curves]
+    found: dict[str, list[str]] = {}
+    groupings: dict[tuple[int, ...], str] = {}
+    for field in configs[0]:
+        values = [str(each[field]) for each in configs]
+        if field in _FOLLOWERS or len(set(values)) == 1:
+            continue
+        first = groupings.setdefault(tuple(values.index(value) for value in values), field)
+        if first == field:
+            found[field] = []
+        else:
+            found[first].append(field)
+    return found
+
+
+def _lines(ax: Axes, field: str, axis: list[str], same: list[xr.Dataset], name: str, marker: str, label: str) -> None:
+    """A line through each set of sources that differ along this axis alone; lone points where there is no such set."""
+    groups: dict[str, list[tuple[Any, float, float]]] = {}
+    for data in same:
+        times = crossings(data, name)
+        times = times[np.isfinite(times)]
+        if len(times):
+            rest = {key: value for key, value in config_of(data).model_dump().items() if key not in (*axis, *_FOLLOWERS)}
+            spread = float(times.std(ddof=1)) if len(times) > 1 else 0.0
+            groups.setdefault(str(rest), []).append((getattr(config_of(data), field), float(times.mean()), spread))
+    longest = max(map(len, groups.values()), default=0)
+    for points in groups.values():
+        if len(points) == 1 and longest > 1:
+            continue
+        x, y, spread = zip(*sorted(points, key=lambda point: point[0]), strict=True)
+        how: dict[str, Any] = {**look(same[0]).line, **_BARS, "marker": marker}
+        if tier(same[0]) is not None:
+            how["markerfacecolor"] = "none"
+        ax.errorbar(x, y, spread, label=label, **how)
+
+
+def _frame(ax: Axes, field: str, curves: tuple[xr.Dataset, ...]) -> None:
+    values = sorted({getattr(config_of(data), field) for data in curves}, key=str)
+    ax.set_xlabel(_NAMES.get(field, field))
+    if all(isinstance(value, int | float) and value > 0 for value in values) and max(values) / min(values) > 3:
+        ax.set_xscale("log")
+        ax.set_xticks(sorted(values), [f"{value:g}" for value in sorted(values)], minor=False)
+        ax.set_xticks([], minor=True)
+    ax.set_ylabel(r"training time $\alpha$")
+    low, high = ax.dataLim.intervaly
+    if low > 0 and high / low > 5:
+        ax.set_yscale("log")
+    else:
+        ax.set_ylim(bottom=0)
+
+
+def caption(*curves: xr.Dataset) -> str:
+    """What is seen."""
+    runs = simulations(curves)
+    counts = sorted({len(seed_numbers(run)) for run in runs})
+    never = sum(int(np.isnan(crossings(run, "rollout_accuracy")).sum()) for run in runs)
+    lost = f" {never} simulated runs never reach it and are left out." if never else ""
+    seeds = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}" if counts else "no"
+    return (
+        f"Training time α at which A and final rollout accuracy (test sequences) reach 1/2, over "
+        f"{in_words(list(varied(curves)))}; mean ± one standard deviation over {seeds} seeds a point, {len(runs)} simulated points, theories dashed with open "
+        f"symbols.{lost}"
+    )

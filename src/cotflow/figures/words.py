@@ -1,0 +1,65 @@
+"""What captions say of every figure alike: how many seeds, which sources, what setting, what units."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import xarray as xr
+
+from ..config import Config
+from .sources import config, seed_numbers, simulations, theories, tier
+
+TIERS = {
+    "closure": "the closure (tier 1), the paper's theory",
+    "quenched": "the quenched mean field (tier 2)",
+    "column": "the column-resolved population theory (tier 3)",
+    "early": "the early regime",
+    "onset": "the onset of attention learning",
+}
+
+
+def count(number: int, noun: str) -> str:
+    """A number with its noun: 1 seed, 100 seeds."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def in_words(parts: Sequence[str]) -> str:
+    """A list as a sentence has it: a, b and c."""
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def seeds_in_words(data: xr.Dataset) -> str:
+    """How many seeds, or which one."""
+    numbers = seed_numbers(data)
+    return count(len(numbers), "seed") if len(numbers) != 1 else f"seed {numbers[0]}"
+
+
+def setting(cfg: Config) -> str:
+    """The hyperparameters in one sentence."""
+    return (
+        f"N = {cfg.N}, L = {cfg.L}, d_g = {cfg.d_g}, d_h = {cfg.d_h}, η = {cfg.lr:g}, {cfg.n_train_seq:,} training and "
+        f"{cfg.n_test_seq:,} test sequences; α = epochs/(d_g N), so that one unit of α is {cfg.d_g * cfg.N:,} epochs."
+    )
+
+
+def who(*curves: xr.Dataset) -> str:
+    """Which sources are drawn, over how many seeds."""
+    parts = []
+    for data in simulations(curves):
+        drawn = "mean and, shaded, ± one standard deviation" if len(seed_numbers(data)) > 1 else "a single run"
+        parts.append(f"Simulation: {drawn}, {seeds_in_words(data)} (engine {data.attrs.get('engine')}).")
+    tiers = []
+    for data in theories(curves):
+        text = TIERS.get(str(tier(data)), str(tier(data)))
+        if data.attrs.get("power", 1) == 2:
+            text = "the closure with A²(1 − A)²"
+        known = seed_numbers(data)
+        tiers.append(f"{text} ({seeds_in_words(data)})" if known else text)
+    if tiers:
+        parts.append(f"Theory: {in_words(tiers)}.")
+    return " ".join(parts)
+
+
+def close(*curves: xr.Dataset) -> str:
+    """The end of a caption: sources and setting."""
+    return f"{who(*curves)} {setting(config(curves))}"

@@ -1,0 +1,125 @@
+"""What a directory of results holds: ensembles by name, and the theories solved for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import xarray as xr
+
+from . import __version__
+from .config import Config
+from .files import FileFault
+from .theory import closure, column, early, onset, quenched
+from .trajectory import config_of, load, record_files, record_path, save
+
+#: Every theory that figures and report know, with the options of its own; those of `SEEDED` start from a seed's weights.
+TIERS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "closure": (closure, {}),
+    "closure-squared": (closure, {"power": 2}),
+    "quenched": (quenched, {}),
+    "column": (column, {}),
+    "early": (early, {}),
+    "onset": (onset, {}),
+}
+SEEDED = ("quenched", "column")
+THEORY = "theory"
+
+
+class Results:
+    """Ensembles under `root`, each in the directory of its name, loaded once and without weights.
+
+    An ensemble is a directory of records, or of several such directories (the points of a sweep). A `root` that holds records
+    itself is the ensemble "main". Theories lie in `solutions`, by default `root/theory`.
+    """
+
+    def __init__(self, root: str | Path, solutions: str | Path | None = None) -> None:
+        self.root = Path(root)
+        if not self.root.is_dir():
+            raise FileFault(f"{self.root} is not a directory")
+        self._alone = bool(record_files(self.root))
+        self.solutions = Path(solutions) if solutions else self.root / THEORY
+        self.runs = cache(self._runs)
+        self.theory = cache(self._theory)
+
+    def points(self, name: str) -> dict[str, Path]:
+        """The directories of records that an ensemble consists of, by name; empty where there is none."""
+        place = self.root if self._alone and name == "main" else self.root / name
+        if not place.is_dir():
+            return {}
+        if record_files(place):
+            return {name: place}
+        return {f"{name}/{each.name}": each for each in sorted(place.iterdir()) if each.is_dir() and record_files(each)}
+
+    def seeds(self, point: str) -> list[int]:
+        """The finished seeds of one directory of records."""
+        return list(record_files(self.points(point)[point]))
+
+    def config(self, point: str) -> Config:
+        """The configuration of one directory of records, from its first record."""
+        files = record_files(self.points(point)[point])
+        return config_of(load(next(iter(files.values()))))
+
+    def sources(self, *wanted: str) -> list[xr.Dataset] | None:
+        """Trajectories for names such as "main" (an ensemble) and "main:closure" (its theory); None if an ensemble is missing.
+
+        Theories that are not there (a tier may refuse a configuration) are left out.
+        """
+        found: list[xr.Dataset] = []
+        for each in wanted:
+            name, _, tier = each.partition(":")
+            if tier:
+                found.extend(self.theory(name, tier))
+            elif not self.runs(name):
+                return None
+            else:
+                found.extend(self.runs(name))
+        return found
+
+    def _runs(self, name: str) -> list[xr.Dataset]:
+        weights = name == "snapshots"
+        return [load(place, record_files(place), weights=weights) for place in self.points(name).values()]
+
+    def _theory(self, name: str, tier: str) -> list[xr.Dataset]:
+        found = []
+        for point in self.points(name):
+            seeds = [seed for seed in self.seeds(point) if self.solution(point, tier, seed).exists()] if tier in SEEDED else []
+            if tier not in SEEDED and self.solution(point, tier).exists():
+                found.append(load(self.solution(point, tier)))
+            elif seeds:
+                found.append(load(self.solution(point, tier, seeds[0]).parent, seeds, weights=False))
+        return found
+
+    def solution(self, point: str, tier: str, seed: int | None = None) -> Path:
+        """Where a theory of a point lies."""
+        place = self.solutions / point
+        return place / f"{tier}.npz" if seed is None else record_path(place / tier, seed)
+
+    def unsolved(self, point: str, tier: str, seeds: Iterable[int]) -> list[int | None]:
+        """Seeds for which a tier is not there, for this configuration and by this version; [None] for an unseeded one."""
+        cfg = self.config(point)
+        wanted: list[int | None] = [seed for seed in seeds if seed in self.seeds(point)] if tier in SEEDED else [None]
+        return [seed for seed in wanted if not _solved(self.solution(point, tier, seed), cfg)]
+
+
+def _solved(path: Path, cfg: Config) -> bool:
+    if not path.exists():
+        return False
+    try:
+        found = load(path, weights=False)
+    except FileFault:
+        return False
+    return found.attrs.get("config_hash") == cfg.hash and found.attrs.get("version") == __version__
+
+
+def solve(cfg: Config, tier: str, seed: int | None, path: Path) -> str | None:
+    """Solve a theory into a file; the reason, if the tier refuses the configuration."""
+    solver, options = TIERS[tier]
+    try:
+        solution = solver(cfg, **options) if seed is None else solver(cfg, seed, **options)
+    except ValueError as refusal:
+        return str(refusal)
+    save(solution.drop_vars([name for name in solution if str(name).startswith(("initial_", "final_"))]), path)
+    return None
