@@ -54,7 +54,8 @@ def alphas(cfg: Config) -> Array:
 
 def labelled(cfg: Config, tier: str, curves: Mapping[str, Any], **attrs: Any) -> xr.Dataset:
     """A tier's curves as a trajectory, marked as theory."""
-    return trajectory(cfg, cfg.eval_epochs, {k: np.asarray(v) for k, v in curves.items()}, engine=f"theory-{tier}", **attrs)
+    curves = {name: np.asarray(values) for name, values in curves.items()}
+    return trajectory(cfg, cfg.eval_epochs, curves, kind="theory", engine=f"theory-{tier}", **attrs)
 
 
 def for_each_seed(
