@@ -14,8 +14,10 @@ State = tuple[dict[str, np.ndarray], dict[str, Any]]
 class Engine(Protocol):
     """From initial weights onward; `drive` records, checkpoints and interrupts every engine alike."""
 
-    epoch: int
-    """How far the weights are known."""
+    @property
+    def epoch(self) -> int:
+        """How far the weights are known."""
+        ...
 
     @property
     def params(self) -> Params:

@@ -1,0 +1,245 @@
+"""The summation Adams method: many steps of gradient descent from few gradients, with error control and dense output.
+
+Gradient descent visits x_0, x_1, ... with x_{e+h} = x_e + sum_{k=e}^{e+h-1} eta f(x_k), exactly and for any h, and f(x_k) is a
+smooth, slowly varying function of k. A step of order q interpolates f through the last q epochs visited and sums the polynomial
+over the h integers (predictor); evaluates f at the point reached; and adds that value to the interpolation (corrector). The
+polynomial is kept in Newton's form: with divided differences D_j of f and w_j(t) = (t - e_0)...(t - e_{j-1}),
+
+    predictor  x + eta sum_{j<q} D_j M_j,    corrector = predictor + eta D_q M_q,    M_j = sum of w_j over the step.
+
+With an integral in place of the sum the same machinery follows dx/dk = eta f(x), the gradient flow.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..errors import BudgetExceeded, Diverged, RunFailed
+from .quadrature import Rule
+
+Force = Callable[[np.ndarray, float], tuple[float, np.ndarray]]
+
+# The step is chosen to meet this part of the tolerance: what is aimed lower is rarely rejected
+AIM = 0.1
+# A step grows by at most this factor
+GROWTH = 4.0
+
+
+class Trial(NamedTuple):
+    """A step attempted: where it leads and how far predictor and corrector are apart, in units of the tolerance."""
+
+    x: np.ndarray
+    table: np.ndarray
+    sizes: np.ndarray
+    error: float
+    potential: float
+
+
+class Adams:
+    """Variable step, variable order; a step costs one evaluation of f, which serves as corrector and as history.
+
+    The error of a step is taken to be all of |corrector - predictor|, the root mean square over a block of x of its size
+    relative to atol + rtol |x|, and the largest block counts. It bounds the corrector's error generously, and what it costs
+    that f is known at the predicted point only. A step of one epoch under the summation rule has no error at all.
+    """
+
+    def __init__(
+        self,
+        force: Force,
+        x: np.ndarray,
+        eta: float,
+        end: float,
+        rule: Rule,
+        blocks: Sequence[slice] = (slice(None),),
+        rtol: float = 1e-5,
+        atol: float = 1e-5,
+        max_order: int = 8,
+        max_step: float = math.inf,
+        max_gradients: float = math.inf,
+    ) -> None:
+        self.force, self.eta, self.end, self.rule, self.blocks = force, eta, end, rule, blocks
+        self.rtol, self.atol, self.max_order, self.max_step = rtol, atol, max_order, max_step
+        self.max_gradients = max_gradients
+        self.x = np.array(x, dtype=np.float64)
+        self.epoch: float = 0
+        self.nodes, self.table = np.zeros(0), np.zeros((0, self.x.size))
+        self.order, self.step = 1, 1.0
+        self.gradients = self.steps = self.rejected = 0
+        self.orders = np.zeros(max_order, dtype=np.int64)
+        # The last step: its start and end, x there, the corrector's nodes and differences, potential and slope at both ends
+        self.span = np.zeros(2)
+        self.start, self.step_nodes, self.step_table = self.x, np.zeros(0), self.table
+        self.potential, self.slope = np.zeros(2), np.zeros(2)
+
+    def begin(self) -> None:
+        """Evaluate f at the start, once."""
+        if len(self.nodes) == 0:
+            potential, f = self._evaluate(self.x, self.epoch)
+            self.nodes, self.table = np.array([self.epoch]), f[None]
+            self.potential[:], self.slope[:] = potential, self._slope(self.nodes, self.table)
+
+    def advance(self) -> None:
+        """Take one step that meets the tolerance."""
+        self.begin()
+        if self.epoch >= self.end:
+            raise ValueError(f"the run is at its end, epoch {self.epoch:g}")
+        h = self._fit(self.step)
+        trial = self._attempt(h)
+        while trial is None or (trial.error > 1 and not self._exact(h)):
+            self.rejected += 1
+            h = self._smaller(h, trial)
+            trial = self._attempt(h)
+        self._accept(h, trial)
+
+    def at(self, epoch: float) -> tuple[np.ndarray, float]:
+        """Weights and potential at an epoch of the last step, by the polynomial that made it and by cubic Hermite."""
+        self.begin()
+        first, last = self.span
+        if not first <= epoch <= last:
+            raise ValueError(f"epoch {epoch:g} is not in the last step, {first:g} to {last:g}")
+        if epoch == self.epoch:
+            return self.x, float(self.potential[1])
+        if epoch == first:
+            return self.start, float(self.potential[0])
+        moments = self.rule.moments(self.step_nodes, first, epoch - first)
+        x = self.start + self.eta * (moments @ self.step_table)
+        return x, _hermite(epoch - first, last - first, self.potential, self.slope)
+
+    def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Everything that the next steps and dense output depend on."""
+        self.begin()
+        return {name: np.array(getattr(self, name)) for name in ARRAYS}, {name: getattr(self, name) for name in SCALARS}
+
+    def restore(self, arrays: dict[str, np.ndarray], scalars: dict[str, Any]) -> None:
+        """Take up a state."""
+        for name in ARRAYS:
+            setattr(self, name, np.array(arrays[name]))
+        for name in SCALARS:
+            setattr(self, name, scalars[name])
+
+    def _attempt(self, h: float) -> Trial | None:
+        """One step of h epochs; None where f is not finite at its end and a shorter one may do better."""
+        q = self.order
+        moments = self.rule.moments(self.nodes[:q], self.epoch, h)
+        predicted = self.x + self.eta * (moments[:q] @ self.table[:q])
+        try:
+            potential, f = self._evaluate(predicted, self.epoch + h)
+        except Diverged:
+            if self._exact(h):
+                raise
+            return None
+        table = self._differences(f, self.epoch + h)
+        sizes = self._sizes(table)
+        correction = self.eta * moments[q] * table[q]
+        error = self.eta * abs(moments[q]) * sizes[q]
+        # The gradient of the potential is -f, so the correction changes it by -f · correction
+        return Trial(predicted + correction, table, sizes, error, potential - float(f @ correction))
+
+    def _accept(self, h: float, trial: Trial) -> None:
+        q = self.order
+        self.start, self.step_nodes = self.x, self.nodes[:q]
+        self.step_table = np.vstack([self.table[:q], trial.table[q : q + 1]])
+        end = self.epoch + h
+        self.span = np.array([self.epoch, end])
+        self.x, self.epoch = trial.x, end
+        self.nodes = np.concatenate([[end], self.nodes])[: self.max_order + 1]
+        self.table = trial.table[: self.max_order + 1]
+        self.potential = np.array([self.potential[1], trial.potential])
+        self.slope = np.array([self.slope[1], self._slope(self.nodes[: q + 1], self.table[: q + 1])])
+        self.steps += 1
+        self.orders[q - 1] += 1
+        self.order, self.step = self._next(h, trial.sizes)
+
+    def _next(self, h: float, sizes: np.ndarray) -> tuple[int, float]:
+        """The order whose step may be longest, by the error that the divided differences foretell, and that step."""
+        highest = min(len(self.table) - 1, self.max_order, self.order + 1)
+        choices = []
+        for q in range(1, highest + 1):
+            reach = self._reach(q, sizes[q], GROWTH * h)
+            choices.append((reach, -self._error(q, sizes[q], reach), q))
+        reach, _, order = max(choices)
+        return order, reach
+
+    def _smaller(self, h: float, trial: Trial | None) -> float:
+        """A step in place of one of h that failed."""
+        if trial is None:
+            shorter = h / GROWTH
+        else:
+            shorter = self._reach(self.order, trial.sizes[self.order], 0.8 * h)
+        shorter = self._whole(shorter)
+        if shorter < 1e-9 * self.end:
+            raise RunFailed(f"no step from epoch {self.epoch:g} meets the tolerance; loosen rtol and atol, or use engine 'steps'")
+        return shorter
+
+    def _reach(self, q: int, size: float, longest: float) -> float:
+        """The longest step (at most `longest`) of order q whose error stays at what is aimed at."""
+        low, high = (1.0 if self.rule.discrete else 1e-9 * self.end), self._whole(min(longest, self.max_step))
+        if high <= low or self._error(q, size, high) <= AIM:
+            return max(low, high)
+        while high > 1.02 * low and self._whole(math.sqrt(low * high)) not in (low, high):
+            middle = self._whole(math.sqrt(low * high))
+            low, high = (middle, high) if self._error(q, size, middle) <= AIM else (low, middle)
+        return low
+
+    def _error(self, q: int, size: float, h: float) -> float:
+        """By how much corrector and predictor of order q will differ after h epochs: eta M_q(h) |D_q|."""
+        return self.eta * size * float(self.rule.moments(self.nodes[:q], self.epoch, h)[q])
+
+    def _fit(self, h: float) -> float:
+        """The step, cut at the end of the run, with no sliver left."""
+        left = self.end - self.epoch
+        return left if h >= left else h if 2 * h <= left else self._whole((left + 1) / 2)
+
+    def _whole(self, h: float) -> float:
+        return max(1.0, math.floor(h)) if self.rule.discrete else h
+
+    def _exact(self, h: float) -> bool:
+        return self.rule.discrete and h == 1
+
+    def _evaluate(self, x: np.ndarray, epoch: float) -> tuple[float, np.ndarray]:
+        if self.gradients >= self.max_gradients:
+            raise BudgetExceeded(
+                f"{self.gradients} gradients are spent at epoch {self.epoch:g} of {self.end:g}; raise max_gradients, loosen rtol "
+                "and atol, or, where the learning rate is so large that single steps jump, use engine 'steps'"
+            )
+        self.gradients += 1
+        return self.force(x, epoch)
+
+    def _differences(self, f: np.ndarray, epoch: float) -> np.ndarray:
+        """Divided differences of f through the new epoch and the history, newest first; row j has j+1 nodes."""
+        table = np.empty((len(self.nodes) + 1, len(f)))
+        table[0] = f
+        for j in range(len(self.nodes)):
+            np.subtract(table[j], self.table[j], out=table[j + 1])
+            table[j + 1] /= epoch - self.nodes[j]
+        return table
+
+    def _sizes(self, table: np.ndarray) -> np.ndarray:
+        """Root mean square of each difference in units of the tolerance, over the worst block."""
+        scaled = table / (self.atol + self.rtol * np.abs(self.x))
+        parts = [np.sqrt(np.einsum("jd,jd->j", part, part) / part.shape[1]) for b in self.blocks if (part := scaled[:, b]).size]
+        return np.max(parts, axis=0)
+
+    def _slope(self, nodes: np.ndarray, table: np.ndarray) -> float:
+        """Change of the potential per epoch: -f · dx/dk, dx/dk being the mean of this step of descent and the one before."""
+        f = table[0]
+        if self.rule.discrete:
+            before = np.concatenate([[1.0], np.cumprod(nodes[0] - 1 - nodes[:-1])]) @ table
+            return -self.eta * float(f @ (f + before)) / 2
+        return -self.eta * float(f @ f)
+
+
+ARRAYS = ("x", "nodes", "table", "orders", "span", "start", "step_nodes", "step_table", "potential", "slope")
+SCALARS = ("epoch", "order", "step", "gradients", "steps", "rejected")
+
+
+def _hermite(s: float, h: float, values: np.ndarray, slopes: np.ndarray) -> float:
+    """The cubic through both ends of a step of h epochs, s epochs after its start."""
+    u = s / h
+    rise = values[1] - values[0]
+    bend = h * (slopes[0] * (1 - u) - slopes[1] * u) - rise * (1 - 2 * u)
+    return float(values[0] + u * rise + u * (1 - u) * bend)

@@ -1,0 +1,146 @@
+"""Engine `leap` gives the curves of engine `steps`, at a price set by its tolerance."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import numpy as np
+import pytest
+
+import cotflow as cf
+from cotflow.engines import make_engine
+from cotflow.errors import BudgetExceeded, Diverged
+from cotflow.gradients import backend
+from cotflow.trajectory import VOLATILE
+
+SMOOTH = ("A", "R", "S", "loss", "mu_k", "mu_o", "var_k", "var_o", "zeta", "attention")
+ACCURACIES = ("next_token_accuracy", "rollout_accuracy")
+
+
+@pytest.fixture(scope="module")
+def cfg() -> cf.Config:
+    """Locks in within 600 epochs; float64, so that rounding does not hide the error that a tolerance leaves."""
+    return cf.Config.preset("smoke", n_train_seq=256, n_test_seq=64, train_epochs=800, dtype="float64")
+
+
+@pytest.fixture(scope="module")
+def exact(cfg):
+    return cf.simulate(cfg, 0, engine="steps", threads=1)
+
+
+def difference(a, b, name: str) -> float:
+    return float(np.abs(a[name] - b[name]).max())
+
+
+def test_held_at_one_epoch_it_is_engine_steps(odd):
+    cfg = odd.replace(dtype="float64", n_train_seq=100, weight_decay=1e-3)
+    task, start, made = cf.Task(cfg, 1), cf.Params.initial(cfg, 1), backend("fused", 1)
+    leap, steps = (make_engine(name, cfg, task, start, made) for name in ("leap", "steps"))
+    leap.adams.max_step = 1
+    for _ in range(60):
+        leap.advance()
+        steps.advance()
+    for name, value in leap.params.items():
+        assert np.abs(value - dict(steps.params.items())[name]).max() < 1e-14, name
+
+
+@pytest.mark.parametrize(("tolerance", "allowed"), [(1e-4, 4e-4), (1e-6, 4e-6), (1e-8, 4e-8)])
+def test_over_a_whole_run_its_distance_to_steps_is_set_by_the_tolerance(cfg, exact, tolerance, allowed):
+    leap = cf.simulate(cfg, 0, engine="leap", rtol=tolerance, atol=tolerance, threads=1)
+    assert exact.A[-1] > 0.9
+    for name in ("A", "R", "S"):
+        assert difference(leap, exact, name) < allowed, name
+    for name in SMOOTH:
+        assert difference(leap, exact, name) < 20 * allowed, name
+    for name in ACCURACIES:
+        # a sample counts where rounding or tolerance turns an argmax
+        assert difference(leap, exact, name) <= (2 / 64 if tolerance > 1e-5 else 0), name
+    assert leap.attrs["gradients"] < 200
+    assert leap.attrs["gradients"] == leap.attrs["steps"] + leap.attrs["rejected"] + 1
+    assert sum(leap.attrs["orders"]) == leap.attrs["steps"]
+    assert leap.attrs["status"] == "done"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"weight_decay": 2e-3}, {"freeze": "attention"}, {"freeze": "logic", "weight_decay": 1e-3}],
+    ids=["decay", "attention frozen", "logic frozen, decay"],
+)
+def test_weight_decay_and_frozen_blocks_are_those_of_steps(cfg, changes):
+    cfg = cfg.replace(train_epochs=300, **changes)
+    steps = cf.simulate(cfg, 2, engine="steps", threads=1)
+    leap = cf.simulate(cfg, 2, engine="leap", rtol=1e-6, atol=1e-6, threads=1)
+    for name in ("A", "R", "S", "loss", "zeta"):
+        assert difference(leap, steps, name) < 1e-5, name
+    if changes.get("freeze") == "attention":
+        assert leap.final_w_q.values.tobytes() == leap.initial_w_q.values.tobytes()
+    if changes.get("freeze") == "logic":
+        assert leap.final_m.values.tobytes() == leap.initial_m.values.tobytes()
+
+
+def test_float32_gradients_lead_to_the_same_curves(cfg, exact):
+    leap = cf.simulate(cfg.replace(dtype="float32"), 0, engine="leap", threads=1)
+    for name in ("A", "R", "S"):
+        assert difference(leap, exact, name) < 1e-4, name
+
+
+def test_sgd_conserves_the_sum_of_every_column_of_m(cfg):
+    run = cf.simulate(cfg, 3, engine="leap", threads=1)
+    assert np.abs(run.final_m.sum("next_state") - run.initial_m.sum("next_state")).max() < 1e-12
+
+
+def test_weights_at_any_epoch_and_the_loss_there(cfg, exact):
+    run = cf.simulate(cfg, 0, engine="leap", rtol=1e-7, atol=1e-7, save_params=[137, 411], threads=1)
+    steps = cf.simulate(cfg.replace(train_epochs=411, eval_every=137), 0, engine="steps", save_params=[137], threads=1)
+    for epoch in (137, 411):
+        assert np.abs(cf.Params.of(run, epoch).m - cf.Params.of(steps, epoch).m).max() < 1e-6
+    train = run.loss.sel(split="train")
+    assert np.abs(train - exact.loss.sel(split="train")).max() < 1e-5
+
+
+@pytest.mark.parametrize("engine", ["leap", "flow"])
+def test_interrupted_and_taken_up_again_it_ends_with_the_same_bits(tmp_path, tiny, engine):
+    file = tmp_path / "rest.npz"
+
+    def interrupt(progress) -> None:
+        if progress.epoch == 20:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt, match="interrupted at epoch"):
+        cf.simulate(tiny, 0, engine=engine, checkpoint=file, progress=interrupt, save_params=[33])
+    resumed = cf.simulate(tiny, 0, engine=engine, checkpoint=file, save_params=[33])
+    undisturbed = cf.simulate(tiny, 0, engine=engine, save_params=[33])
+    for name in undisturbed.variables:
+        assert resumed[name].values.tobytes() == undisturbed[name].values.tobytes(), name
+    for key in set(undisturbed.attrs) - set(VOLATILE):
+        assert resumed.attrs[key] == undisturbed.attrs[key], key
+
+
+@pytest.mark.parametrize("engine", ["leap", "flow"])
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"batch_size": 100}, "batch_size = 100 cannot be represented by engine .* minibatches"),
+        ({"optimizer": "adamw", "lr": 0.01}, "optimizer = 'adamw' cannot be represented by engine"),
+        ({"fix_embedding": False}, "fix_embedding = False cannot be represented by engine"),
+    ],
+)
+def test_it_refuses_what_it_cannot_stand_for(cfg, engine, changes, reason):
+    with pytest.raises(ValueError, match=reason):
+        cf.simulate(cfg.replace(**changes), 0, engine=engine, backend="torch" if "fix_embedding" in changes else "fused")
+
+
+def test_bad_tolerances_and_exhausted_budgets_are_told(cfg):
+    with pytest.raises(ValueError, match="rtol = -1 is not allowed"):
+        cf.simulate(cfg, 0, rtol=-1)
+    with pytest.raises(BudgetExceeded, match=r"20 gradients are spent at epoch .* of 800; raise max_gradients") as failure:
+        cf.simulate(cfg, 0, max_gradients=20, threads=1)
+    assert failure.value.partial is not None
+    assert 0 < failure.value.partial.epoch[-1] < 800
+
+
+def test_divergence_is_that_of_sgd_itself(tiny):
+    hot = tiny.replace(weight_decay=100.0)  # every step multiplies the weights by -49
+    with pytest.raises(Diverged, match=r"no longer finite at epoch .* a smaller learning rate may help"):
+        cf.simulate(hot, 0, engine="leap")
