@@ -207,7 +207,10 @@ class Adams:
                 "and atol, or, where the learning rate is so large that single steps jump, use engine 'steps'"
             )
         self.gradients += 1
-        return self.force(x, epoch)
+        potential, f = self.force(x, epoch)
+        if not (math.isfinite(potential) and np.isfinite(f).all()):
+            raise Diverged(f"the force is no longer finite at epoch {epoch:g}; a smaller learning rate may help")
+        return potential, f
 
     def _differences(self, f: np.ndarray, epoch: float) -> np.ndarray:
         """Divided differences of f through the new epoch and the history, newest first; row j has j+1 nodes."""
