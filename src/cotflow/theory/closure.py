@@ -15,9 +15,10 @@ from ..attention import frequencies
 from ..config import Config
 from .border import alphas, labelled, refuse
 from .integrate import along
-from .meanfield import coefficients, logit_margin, mean_correct_logit, mean_field_loss, mean_other_logit, miss
+from .meanfield import logit_margin, mean_correct_logit, mean_field_loss, mean_other_logit, miss
 from .retrieval import c_omega, initial_concentration
 from .rollout import gaussian_rollout
+from .updates import overlap_rates
 
 Array = NDArray[np.float64]
 TOLERANCES = {"rtol": 1e-10, "atol": 1e-12}
@@ -57,17 +58,12 @@ class Closure:
         N, L, d_g = self.N, self.L, self.d_g
         A, R, S = expit(y[0]), y[1], y[2]
         tau = 1 / N if self.tau is None else self.tau
-        rate = self.eta * miss(logit_margin(A, R, S, N, d_g, self.zeta), N) * N / (N - 1)
+        rate = self.eta * miss(logit_margin(A, R, S, N, d_g, self.zeta), N)
+        to_R, to_S = overlap_rates(A, N, d_g, tau)
         speed = L if self.power == 1 else L**3 / (L - 1) * expit(y[0]) * expit(-y[0])
-        c_R, c_S = coefficients(A, d_g)
-        dS = c_R * tau + c_S * ((d_g - 2) * tau + 1) / max(d_g - 1, 1) - 1 / N
-        return np.array(
-            [
-                0.0 if self.frozen == "attention" else rate * (d_g - 1) / d_g * self.c_omega * speed * (R - S),
-                0.0 if self.frozen == "logic" else rate * (c_R + c_S * tau - 1 / N),
-                0.0 if self.frozen == "logic" or d_g == 1 else rate * dS,
-            ]
-        )
+        to_A = N / (N - 1) * (d_g - 1) / d_g * self.c_omega * speed * (R - S)
+        moving = np.array([self.frozen != "attention", self.frozen != "logic", self.frozen != "logic"])
+        return rate * np.where(moving, [to_A, to_R, to_S], 0.0)
 
     def solve(self, grid: Array, A: float | None = None, R: float = 0.0, S: float = 0.0) -> tuple[Array, Array, Array]:
         """A, R, S along an increasing grid of alpha, from A(0) = 1/L, R(0) = S(0) = 0 unless given."""

@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.integrate import DOP853
 
+from ..errors import RunFailed
+
 Array = NDArray[np.float64]
 
 
@@ -18,12 +20,13 @@ def along(
     *,
     rtol: float,
     atol: float,
+    budget: float = 100_000,
 ) -> Iterator[Array]:
     """Yield the solution of dy/dalpha = rhs(alpha, y) at each increasing grid time, the first being the start.
 
     The method is that of Dormand and Prince of order 8(5,3). States are handed over one by one, so that a large state is
-    never stored for the whole grid. A solver that stops
-    early raises RuntimeError with the training time that it reached.
+    never stored for the whole grid. A solver that stops early, or needs more than `budget` right-hand sides, raises
+    RunFailed with the training time that it reached.
 
     >>> decay = along(lambda alpha, y: -y, np.ones(1), np.array([0.0, 1.0]), rtol=1e-10, atol=1e-12)
     >>> [round(float(y[0]), 9) for y in decay]
@@ -36,8 +39,12 @@ def along(
     k = 1
     while k < len(grid):
         message = solver.step()
-        if solver.status == "failed" or not np.isfinite(solver.y).all():
-            raise RuntimeError(f"the theory's equations could not be solved beyond alpha = {solver.t:.6g}: {message}")
+        if solver.nfev > budget:
+            message = f"more than {budget:,.0f} right-hand sides"
+        elif not np.isfinite(solver.y).all():
+            message = "the solution is not finite"
+        if message:
+            raise RunFailed(f"the theory's equations could not be solved beyond alpha = {solver.t:.6g}: {message}")
         dense = solver.dense_output()
         while k < len(grid) and grid[k] <= solver.t:
             yield dense(grid[k])

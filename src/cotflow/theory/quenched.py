@@ -21,6 +21,7 @@ from .border import Seeds, alphas, for_each_seed, labelled, refuse
 from .integrate import along
 from .meanfield import logit_margin, mean_correct_logit, mean_field_loss, mean_other_logit, miss
 from .start import Counts, Start
+from .updates import overlap_rates
 
 Array = NDArray[np.float64]
 Noise = Literal["averaged", "mean"]
@@ -75,9 +76,10 @@ def _log_sinhc(a: Array) -> Array:
 
 @dataclass(frozen=True)
 class Quenched:
-    """The equations of tier 2 for one network: sizes, frequencies omega (d_h/2,), rate eta, the logits' sum zeta at first.
+    """The equations of tier 2 for one network: sizes, frequencies omega (d_h/2,), rate eta, the logits' sum zeta
+    at first, the overlap tau of different teacher matrices.
 
-    >>> theory = Quenched(N=4, L=3, d_g=4, eta=0.5, omega=np.array([1.0]), zeta=0.0)
+    >>> theory = Quenched(N=4, L=3, d_g=4, eta=0.5, omega=np.array([1.0]), zeta=0.0, tau=0.25)
     >>> y = theory.pack(np.ones(2), np.ones(2), R=0.0, S=0.0, v=0.3)
     >>> theory(0.0, y).shape
     (7,)
@@ -89,16 +91,17 @@ class Quenched:
     eta: float
     omega: Array
     zeta: float
+    tau: float
     noise: Noise = "averaged"
     frozen: str = "none"
     decay: float = 0.0
     """Rate of weight decay in training time, eta d_g N weight_decay."""
 
     @classmethod
-    def of(cls, cfg: Config, zeta: float, noise: Noise = "averaged") -> Quenched:
-        """The equations for a configuration and the conserved sum of a seed's logits."""
+    def of(cls, cfg: Config, start: Start, noise: Noise = "averaged") -> Quenched:
+        """The equations for a configuration and a seed's start."""
         decay = cfg.lr * cfg.d_g * cfg.N * cfg.weight_decay
-        return cls(cfg.N, cfg.L, cfg.d_g, cfg.lr, frequencies(cfg), zeta, noise, cfg.freeze, decay)
+        return cls(cfg.N, cfg.L, cfg.d_g, cfg.lr, frequencies(cfg), start.zeta, start.tau, noise, cfg.freeze, decay)
 
     def pack(self, w_q: Array, w_k: Array, R: float, S: float, v: float) -> Array:
         """The state vector (w_q, w_k, R, S, v)."""
@@ -149,8 +152,9 @@ class Quenched:
             dy[:-3] = -eta * d_g * N * np.concatenate(scores_pull_back(w_q, w_k, self.omega, dl_dl)) - self.decay * y[:-3]
         if self.frozen != "logic":
             p = np.diagonal(pi)
-            dy[-3] = eta * np.mean(slope * (p + (1 - p) / d_g)) - self.decay * R
-            dy[-2] = (eta * np.mean(slope * (1 - p)) / d_g if d_g > 1 else 0.0) - self.decay * S
+            to_R, to_S = overlap_rates(p, N, d_g, self.tau)
+            dy[-3] = eta * np.mean(slope * to_R) - self.decay * R
+            dy[-2] = eta * np.mean(slope * to_S) - self.decay * S
             dy[-1] = -2 * v * (eta * np.mean(h * o2) / (N - 1) + self.decay)
         return dy
 
@@ -184,7 +188,7 @@ def quenched(
 
 def _one_seed(cfg: Config, start: Start, seed: int, noise: Noise) -> xr.Dataset:
     started, first = perf_counter(), start.params
-    theory = Quenched.of(cfg, start.zeta, noise)
+    theory = Quenched.of(cfg, start, noise)
     begin = theory.pack(first.w_q, first.w_k, *start.trained_overlaps, start.noise)
     untrained = np.subtract(start.overlaps, start.trained_overlaps)
     rows = []

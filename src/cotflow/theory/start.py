@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..config import Config
-from ..observables import order_parameters
+from ..observables import order_parameters, teacher_overlap
 from ..params import Params
 from ..task import Split, Task, check_seed, teacher_matrices
 from ..vocabulary import permutations
@@ -70,6 +70,11 @@ class Start:
         """The conserved sum of the logits."""
         d_g, N = self.permutations.shape
         return float(self.params.m.sum() / (d_g * N))
+
+    @property
+    def tau(self) -> float:
+        """The mean overlap of different teacher matrices."""
+        return teacher_overlap(self.permutations)
 
     @property
     def noise(self) -> float:

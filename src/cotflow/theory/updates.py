@@ -74,26 +74,36 @@ def delta_m(A: float, R: float, S: float, eta: float, permutations: NDArray[np.i
     return rate * (dmu_k_dm(A, permutations) - 1 / (d_g * N**2))
 
 
-def delta_R(A: Real, R: Real, S: Real, eta: float, N: int, d_g: int, tau: float, zeta: Real = 0.0) -> Real:
-    """The step of R: (eta / (d_g N)) miss N/(N-1) (c_R + c_S tau - 1/N), with the teacher's own overlap tau.
+def overlap_rates(A: Real, N: int, d_g: int, tau: float) -> tuple[Real, Real]:
+    """How fast R and S grow for a unit of eta and of `miss`, with the teacher's own overlap tau.
 
-    At tau = 1/N it is (eta / (d_g N)) miss c_R, the paper's Eq. (15) for one epoch.
+    N/(N-1) (c_R + c_S tau - 1/N) and N/(N-1) (c_R tau + c_S (d_g-2)/(d_g-1) tau + c_S/(d_g-1) - 1/N), which are c_R and
+    (1 - A)/d_g at tau = 1/N; S stays 0 where there is a single action.
+
+    >>> R, S = overlap_rates(0.5, N=4, d_g=2, tau=0.25)
+    >>> round(R, 12), round(S, 12)
+    (0.75, 0.25)
+    """
+    c_R, c_S = coefficients(A, d_g)
+    factor = N / (N - 1)
+    if d_g == 1:
+        return factor * (c_R - 1 / N), 0.0 * c_R
+    return factor * (c_R + c_S * tau - 1 / N), factor * (c_R * tau + c_S * ((d_g - 2) * tau + 1) / (d_g - 1) - 1 / N)
+
+
+def delta_R(A: Real, R: Real, S: Real, eta: float, N: int, d_g: int, tau: float, zeta: Real = 0.0) -> Real:
+    """The step of R in one epoch, (eta / (d_g N)) miss times its rate.
 
     >>> round(float(delta_R(1.0, 0.0, 0.0, eta=1.0, N=4, d_g=4, tau=0.25)), 12) == 0.75 / 16
     True
     """
-    c_R, c_S = coefficients(A, d_g)
-    return eta / (d_g * N) * miss(logit_margin(A, R, S, N, d_g, zeta), N) * N / (N - 1) * (c_R + c_S * tau - 1 / N)
+    return eta / (d_g * N) * miss(logit_margin(A, R, S, N, d_g, zeta), N) * overlap_rates(A, N, d_g, tau)[0]
 
 
 def delta_S(A: Real, R: Real, S: Real, eta: float, N: int, d_g: int, tau: float, zeta: Real = 0.0) -> Real:
-    """The step of S: (eta/(d_g N)) miss N/(N-1) (c_R tau + c_S (d_g-2)/(d_g-1) tau + c_S/(d_g-1) - 1/N).
-
-    At tau = 1/N it is (eta / (d_g N)) miss (1 - A)/d_g, the paper's Eq. (16) for one epoch.
+    """The step of S in one epoch, (eta / (d_g N)) miss times its rate.
 
     >>> float(delta_S(1.0, 0.0, 0.0, eta=1.0, N=4, d_g=4, tau=0.25))
     0.0
     """
-    c_R, c_S = coefficients(A, d_g)
-    mixed = c_R * tau + c_S * ((d_g - 2) * tau + 1) / (d_g - 1) - 1 / N
-    return eta / (d_g * N) * miss(logit_margin(A, R, S, N, d_g, zeta), N) * N / (N - 1) * mixed
+    return eta / (d_g * N) * miss(logit_margin(A, R, S, N, d_g, zeta), N) * overlap_rates(A, N, d_g, tau)[1]
