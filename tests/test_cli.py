@@ -92,7 +92,7 @@ def test_status_lists_seeds(tmp_path, capsys):
     run("train", "--dir", tmp_path / "a", "--seeds", "0:3", *SMALL)
     capsys.readouterr()
     assert run("status", tmp_path) == 0
-    assert "0-2" in capsys.readouterr().out
+    assert "0:3" in capsys.readouterr().out
     assert run("status", tmp_path / "nowhere") == 2
 
 

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from . import theory
+    from . import statistics, tables, theory
     from .config import Config
     from .engines import simulate
+    from .ensembles import ensemble
     from .gradients import gradient, rollout
     from .params import Params
     from .task import Split, Task
@@ -29,11 +30,14 @@ _HOMES = {
     "Split": ".task",
     "Task": ".task",
     "config_of": ".trajectory",
+    "ensemble": ".ensembles",
     "gradient": ".gradients",
     "load": ".trajectory",
     "rollout": ".gradients",
     "save": ".trajectory",
     "simulate": ".engines",
+    "statistics": ".statistics",
+    "tables": ".tables",
     "theory": ".theory",
 }
 __all__ = [
@@ -42,11 +46,14 @@ __all__ = [
     "Split",
     "Task",
     "config_of",
+    "ensemble",
     "gradient",
     "load",
     "rollout",
     "save",
     "simulate",
+    "statistics",
+    "tables",
     "theory",
 ]
 
@@ -55,7 +62,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'cotflow' has no attribute {name!r}")
     module = importlib.import_module(_HOMES[name], __name__)
-    value = module if name == "theory" else getattr(module, name)
+    value = module if name in ("statistics", "tables", "theory") else getattr(module, name)
     globals()[name] = value
     return value
 

@@ -1,8 +1,10 @@
-"""Ways in which a run can end before its last epoch."""
+"""Ways in which a run, or an ensemble of them, can end before its last epoch."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -29,3 +31,24 @@ class BudgetExceeded(RunFailed):
 
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C: the run was stopped; the message says how to go on."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A run of an ensemble that failed: its point ("" where there is one), its seed, and why."""
+
+    point: str
+    seed: int
+    cause: str
+
+
+class EnsembleFailed(RuntimeError):
+    """Some runs of an ensemble failed; the others are finished, and `results` holds them as `ensemble` would have returned."""
+
+    def __init__(self, message: str, failures: Sequence[Failure] = (), results: Any = None) -> None:
+        super().__init__(message)
+        self.failures, self.results = list(failures), results
+
+
+class PoolLost(RuntimeError):
+    """Whatever ran an ensemble's workers is gone; what was finished is recorded."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import io
 import json
 import os
 import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -54,17 +56,15 @@ def write_archive(path: Path, kind: str, arrays: Mapping[str, np.ndarray], meta:
     write_atomic(path, lambda file: np.savez(file, **{_META: text}, **arrays))  # type: ignore[arg-type]
 
 
-def read_archive(path: Path, kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Arrays and meta of a file written by `write_archive`; a `FileFault` for anything else. Nothing is ever unpickled."""
+def read_archive(path: Path, kind: str, copy: bool = True) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Arrays and meta of a file written by `write_archive`; a `FileFault` for anything else. Nothing is ever unpickled.
+
+    Without `copy` arrays are read-only, and not aligned in memory: for those who copy them anyway.
+    """
     try:
-        with zipfile.ZipFile(path) as archive:
-            names = [name.removesuffix(".npy") for name in archive.namelist()]
-            if _META not in names:
-                raise Damaged(f"{path} is not a cotflow file (it has no '{_META}' entry)")
-            contents = {}
-            for name in names:
-                with archive.open(f"{name}.npy") as member:
-                    contents[name] = np.lib.format.read_array(member, allow_pickle=False)
+        contents = dict(_members(path.read_bytes()))
+        if _META not in contents:
+            raise Damaged(f"{path} is not a cotflow file (it has no '{_META}' entry)")
         header = json.loads(contents.pop(_META).tobytes())
         found, version, meta, digest = header["kind"], header["format"], header["meta"], header["checksum"]
     except FileFault:
@@ -75,7 +75,9 @@ def read_archive(path: Path, kind: str) -> tuple[dict[str, np.ndarray], dict[str
         raise FileFault(f"{path} may not be read (permission denied)") from None
     except IsADirectoryError:
         raise FileFault(f"{path} is a directory, not a {kind} file") from None
-    except (OSError, EOFError, zipfile.BadZipFile, ValueError, KeyError, TypeError, NotImplementedError, MemoryError) as error:
+    except (OSError, MemoryError) as error:
+        raise FileFault(f"{path} cannot be read ({error})") from None
+    except Exception as error:  # whatever the parsers of zip, npy and JSON make of bytes that are not theirs
         raise Damaged(f"{path} is truncated, damaged or not a cotflow file ({error})") from None
     if found != kind:
         raise FileFault(f"{path} is a {found} file; a {kind} file is needed")
@@ -83,7 +85,40 @@ def read_archive(path: Path, kind: str) -> tuple[dict[str, np.ndarray], dict[str
         raise FileFault(f"{path} has format {version}; this version of cotflow reads format {FORMAT}")
     if digest != checksum(contents, meta):
         raise Damaged(f"{path} is damaged: its contents do not match their checksum")
-    return contents, meta
+    return {name: value.copy() for name, value in contents.items()} if copy else contents, meta
+
+
+def _members(raw: bytes) -> Iterator[tuple[str, np.ndarray]]:
+    """Name and array of every member of an .npz archive; uncompressed ones are read-only views of `raw`."""
+    with zipfile.ZipFile(io.BytesIO(raw)) as archive:
+        for info in archive.infolist():
+            if info.compress_type == zipfile.ZIP_STORED:
+                name_and_extra = int.from_bytes(raw[info.header_offset + 26 : info.header_offset + 28], "little")
+                name_and_extra += int.from_bytes(raw[info.header_offset + 28 : info.header_offset + 30], "little")
+                start = info.header_offset + 30 + name_and_extra
+                member = memoryview(raw)[start : start + info.file_size]
+            else:
+                member = memoryview(archive.read(info))
+            yield info.filename.removesuffix(".npy"), _array(member)
+
+
+def _array(member: memoryview) -> np.ndarray:
+    """The array in a .npy file, without a copy."""
+    wide = member[6] > 1  # the length of the header takes four bytes from version 2.0 on
+    start = (12 if wide else 10) + int.from_bytes(member[8 : 12 if wide else 10], "little")
+    shape, fortran, dtype = _npy_header(bytes(member[:start]))
+    if dtype.hasobject:
+        raise ValueError("it holds pickled objects")
+    values = np.frombuffer(member[start:], dtype)
+    return values.reshape(shape, order="F" if fortran else "C")
+
+
+@functools.lru_cache(maxsize=1024)
+def _npy_header(text: bytes) -> tuple[tuple[int, ...], bool, np.dtype]:
+    """Shape, order and type from the head of a .npy file; kept, as records of one configuration have the same heads."""
+    file = io.BytesIO(text)
+    read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    return read[np.lib.format.read_magic(file)](file)
 
 
 def checksum(arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> str:

@@ -80,14 +80,3 @@ def _number(value: Any) -> Any:
         number = float(value.replace("_", ""))
         return int(number) if number.is_integer() and number < 2**53 else number
     return value
-
-
-def parse_seeds(text: str) -> list[int]:
-    """Seeds from "0:100", "3", "0,3,7" or a mixture."""
-    seeds: list[int] = []
-    for part in text.split(","):
-        match = re.fullmatch(r"\s*(\d+)(?::(\d+))?\s*", part)
-        if not match or (match[2] is not None and int(match[2]) <= int(match[1])):
-            raise ValueError(f"seeds = {text!r} is not allowed; allowed: 0:100 (100 excluded), 3, or 0,3,7")
-        seeds.extend(range(int(match[1]), int(match[2]) if match[2] is not None else int(match[1]) + 1))
-    return sorted(set(seeds))

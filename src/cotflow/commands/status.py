@@ -9,27 +9,27 @@ from cyclopts import Parameter
 
 
 def status(directory: Annotated[Path, Parameter(help="A directory of records, or of directories of them.")], /) -> None:
-    """Finished, running, half-finished and failed seeds of every run directory."""
+    """Finished, running, half-finished, waiting and failed seeds of every run directory."""
     from rich.console import Console
     from rich.table import Table
 
-    from ..status import survey
+    from ..seeds import write_seeds
+    from ..status import duration, ensemble_of, survey
 
-    table = Table("run", "done", "running", "unfinished", "failed", title=str(directory))
-    for row in survey(directory):
-        table.add_row(row.name, _seeds(row.done), _seeds(row.running), _seeds(row.unfinished), _seeds(row.failed))
-    Console(soft_wrap=True).print(table)
-
-
-def _seeds(seeds: list[int]) -> str:
-    """0-99 rather than a hundred numbers."""
-    parts: list[str] = []
-    start = previous = None
-    for seed in [*seeds, None]:
-        if previous is not None and seed == previous + 1:
-            previous = seed
-            continue
-        if start is not None:
-            parts.append(str(start) if start == previous else f"{start}-{previous}")
-        start = previous = seed
-    return ", ".join(parts)
+    rows = survey(directory)
+    table = Table("run", "done", "running", "unfinished", "waiting", "failed", title=str(directory))
+    for row in rows:
+        table.add_row(row.name, *map(write_seeds, (row.done, row.running, row.unfinished, row.waiting, row.failed)))
+    console = Console(soft_wrap=True)
+    console.print(table)
+    for row in rows:
+        for seed, cause in row.causes.items():
+            console.print(f"{row.name} seed {seed} failed: {cause}", markup=False, highlight=False)
+    whole = ensemble_of(directory)
+    if whole is not None:
+        total, done = len(whole.points) * len(whole.seeds), sum(len(row.done) for row in rows)
+        left = f", about {duration(whole.seconds_left)} left" if whole.seconds_left else ""
+        now = (
+            f"at work: {whole.running} running{left} (as of {whole.written})" if whole.at_work else "no process is at work on it"
+        )
+        console.print(f"{done} of {total} runs done; {now}", markup=False, highlight=False)

@@ -14,11 +14,15 @@ from cyclopts import Parameter
 
 from ..config import Config
 from ..engines import Progress
+from ..ensembles import told
+from ..ensembles.train import check_options, train_points
+from ..errors import EnsembleFailed
 from ..params import Params
 from ..runs import train as train_seed
+from ..seeds import parse_seeds
 from ..task import Task
-from ..trajectory import load
-from .options import ConfigFlag, Fields, PresetFlag, SeedsFlag, build_config, parse_seeds
+from ..trajectory import load, record_files, record_path
+from .options import ConfigFlag, Fields, PresetFlag, SeedsFlag, build_config
 
 
 @Parameter(name="*", name_transform=lambda name: name)
@@ -53,6 +57,7 @@ def train(
     save_params: Annotated[
         str | None, Parameter(name="--save_params", help="Epochs whose weights to keep, as 0,500,1000.")
     ] = None,
+    workers: Annotated[int | None, Parameter(help="Processes for several seeds; by default as many as cores.")] = None,
     running: Running | None = None,
     fields: Fields | None = None,
 ) -> None:
@@ -64,11 +69,29 @@ def train(
     options = (running or Running()).options()
     if save_params is not None:
         options["save_params"] = [int(epoch) for epoch in save_params.split(",")]
-    for each in chosen:
-        params = starting_point(start, cfg, each) if start is not None else None
-        with progress_bar(each, cfg) as progress:
-            run, there = train_seed(cfg, each, dir, progress=progress, params=params, **options)
-        print(summary(run, dir / f"seed_{each}.npz", there))
+    starts = {each: starting_point(start, cfg, each) for each in chosen} if start is not None else {}
+    if len(chosen) > 1:
+        train_several(cfg, chosen, dir, workers, options, starts)
+        return
+    [one] = chosen
+    with progress_bar(one, cfg) as progress:
+        run, there = train_seed(cfg, one, dir, progress=progress, params=starts.get(one), **options)
+    print(summary(run, record_path(dir, one), there))
+
+
+def train_several(
+    cfg: Config, seeds: list[int], directory: Path, workers: int | None, options: dict[str, Any], starts: dict[int, Params]
+) -> None:
+    """Seeds side by side, a process each, one thread each; a line on every record, and what failed."""
+    there = set(record_files(directory)) if directory.is_dir() else set()
+    options = check_options({"engine": "leap", "backend": "fused", **options})
+    records = train_points({"": cfg}, seeds, options, out=directory, workers=workers, progress=True, starts=starts)
+    for seed in seeds:
+        if ("", seed) in records.done:
+            path = record_path(directory, seed)
+            print(summary(load(path, weights=False), path, seed in there))
+    if records.failures:
+        raise EnsembleFailed(told(records.failures, len(seeds)))
 
 
 def starting_point(start: str, cfg: Config, seed: int) -> Params:

@@ -1,0 +1,124 @@
+"""What can run jobs: processes of this machine, any executor of the caller's, or a Dask client; one face for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from typing import Any, Protocol
+
+from ..errors import PoolLost
+from ..gradients.threads import cores
+from .jobs import Job, work
+from .processes import Processes
+
+
+class Pool(Protocol):
+    """Runs jobs; calls back with a future when one is over."""
+
+    shares_files: bool
+    """Whether workers see the caller's files, so that they can keep checkpoints and records there."""
+
+    @property
+    def deaths(self) -> int:
+        """How many workers died and were replaced."""
+        ...
+
+    def submit(self, job: Job, over: Callable[[Any], None]) -> Any:
+        """Begin a job when there is room; call over(future) when it has ended."""
+        ...
+
+    def outcome(self, future: Any) -> Any:
+        """What `work` returned; `PoolLost` where no job can come to an end any more, other exceptions where this one cannot."""
+        ...
+
+    def running(self) -> int:
+        """How many jobs are with a worker, as far as that is known."""
+        ...
+
+    def check(self) -> None:
+        """Raise `PoolLost` if the workers can no longer be reached."""
+        ...
+
+    def stop(self) -> None:
+        """Ask running jobs to end in good order, and begin no others."""
+        ...
+
+    def close(self) -> None:
+        """Give back what was taken."""
+        ...
+
+
+class Given:
+    """An executor of the caller's, with the interface of `concurrent.futures`; it is left running."""
+
+    deaths = 0
+
+    def __init__(self, executor: Executor) -> None:
+        self.executor = executor
+        self.shares_files = isinstance(executor, ThreadPoolExecutor | ProcessPoolExecutor)
+        self._futures: set[Future[Any]] = set()
+
+    def submit(self, job: Job, over: Callable[[Any], None]) -> Future[Any]:
+        try:
+            future = self.executor.submit(work, job)
+        except BrokenExecutor as error:
+            raise PoolLost(f"the executor is broken ({error})") from None
+        future.add_done_callback(over)
+        self._futures.add(future)
+        return future
+
+    def outcome(self, future: Future[Any]) -> Any:
+        self._futures.discard(future)
+        try:
+            return future.result()
+        except BrokenExecutor as error:
+            raise PoolLost(f"the executor broke ({error})") from None
+
+    def running(self) -> int:
+        return sum(future.running() for future in self._futures)
+
+    def check(self) -> None:
+        """An executor has no other way to tell than through its futures."""
+
+    def stop(self) -> None:
+        for future in self._futures:
+            future.cancel()
+
+    def close(self) -> None:
+        self.stop()
+
+
+class Local(Given):
+    """Processes of this machine, started here and ended here."""
+
+    def __init__(self, workers: int | None = None) -> None:
+        self.executor = Processes(workers or cores())
+        super().__init__(self.executor)
+        self.shares_files = True
+
+    @property
+    def deaths(self) -> int:  # type: ignore[override]
+        return self.executor.deaths
+
+    def stop(self) -> None:
+        super().stop()
+        self.executor.stop()
+
+    def close(self) -> None:
+        self.stop()
+        self.executor.shutdown(cancel_futures=True)
+
+
+def as_pool(executor: Any = None, workers: int | None = None) -> Pool:
+    """The pool for what a caller gives as `executor`."""
+    if executor is None:
+        return Local(workers)
+    if workers is not None:
+        raise ValueError("workers is for the processes of this machine; an executor has its own")
+    if type(executor).__module__.split(".")[0] == "distributed":
+        from .dask import Dask
+
+        return Dask(executor)
+    if not hasattr(executor, "submit"):
+        raise ValueError(f"executor = {executor!r} has no submit; allowed: a concurrent.futures executor or a Dask client")
+    return Given(executor)
