@@ -8,12 +8,12 @@ import numpy as np
 from numba import njit
 
 from .plan import Plan
-from .rows import Rows, convert, exp2, first_equal, fma, highest, larger, load, splat, store, total, zeros
+from .rows import Rows, convert, exp2, first_equal, fma, highest, keep, larger, load, peek, splat, store, total, zeros
 from .statistics import Statistics
 from .threads import each_share
 
-# the least argument of 2^x: still a normal number in single precision
-LOWEST = -126.0
+# the least logit, in bits below the largest: nothing beside 1, and 2^LOWEST divided by N is a normal number still
+LOWEST = -100.0
 PER_BIT = 1 / math.log(2)
 
 
@@ -28,14 +28,14 @@ def statistics(pi: np.ndarray, m: np.ndarray, plan: Plan, threads: int | None = 
     out = np.zeros((plan.N, 7))
 
     def work(first: int, last: int) -> None:
-        valid = wide.table(1)
-        valid[0, : plan.N] = 1
         tables = rows.table(plan.d_g), rows.table(1)
-        _statistics(rows, wide, first, last, weights, m, plan.start, plan.actions, plan.targets, valid, *tables, out)
+        _statistics(
+            rows, wide, first, last, weights, m, plan.groups, plan.blocks, plan.actions, plan.targets, wide.mask(), *tables, out
+        )
 
-    each_share(work, plan.start[:: plan.L], threads)
+    each_share(work, plan.states, threads)
     items = plan.n * plan.L
-    per_state = np.diff(plan.start[:: plan.L])
+    per_state = np.diff(plan.states)
     pivot, loss, correct, *sums = out.T
     mu_k, var_k = _merge(per_state, pivot, *sums[:2])
     mu_o, var_o = _merge(per_state * (plan.N - 1), pivot, *sums[2:])
@@ -88,28 +88,36 @@ def copy_state(m, s, table):  # type: ignore[no-untyped-def]
     return bound + wrong
 
 
+@njit(error_model="numpy", forceinline=True)
+def mix(rows, table, pi, t, actions, item):  # type: ignore[no-untyped-def]
+    """Logits z = sum_j pi[t, j] V[a_j] of an item."""
+    L = pi.shape[0]
+    z = zeros(rows)
+    for j in range(L):
+        z = fma(splat(rows, peek(pi, t * L + j)), load(rows, table, peek(actions, item * L + j)), z)
+    return z
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
-def _statistics(rows, wide, first, last, pi, m, start, actions, targets, valid, table, row, out):  # type: ignore[no-untyped-def]
+def _statistics(rows, wide, first, last, pi, m, groups, blocks, actions, targets, mask, table, row, out):  # type: ignore[no-untyped-def]
     """For states `first` to `last`: pivot, loss, correct answers, and sums about the pivot: correct, squared, others, squared."""
     L = pi.shape[0]
-    keep = load(wide, valid, 0)
+    valid = load(wide, mask, 0)
     for s in range(first, last):
         bound = copy_state(m, s, table)
         pivot = np.mean(m[:, :, s]) * pi[0].sum()
         loss, correct, k_1, k_2 = 0.0, 0, 0.0, 0.0
         all_1, all_2 = zeros(wide), zeros(wide)
         for t in range(L):
-            for i in range(start[s * L + t], start[s * L + t + 1]):
-                z = zeros(rows)
-                for j in range(L):
-                    z = fma(splat(rows, pi[t, j]), load(rows, table, actions[i, j]), z)
+            for i in range(blocks[groups[s * L + t]], blocks[groups[s * L + t + 1]]):
+                z = mix(rows, table, pi, t, actions, i)
                 store(row, 0, z)
                 z_k = row[0, targets[i]]
                 top = highest(z)
                 correct += first_equal(z, top) == targets[i]
                 e = exp2(larger(splat(rows, LOWEST), (z - splat(rows, top)) * splat(rows, PER_BIT)))
-                loss += math.log(total(convert(wide, e) * keep)) - (float(z_k) - float(top))
-                from_pivot = (convert(wide, z) - splat(wide, pivot)) * keep
+                loss += math.log(total(keep(convert(wide, e), valid))) - (float(z_k) - float(top))
+                from_pivot = keep(convert(wide, z) - splat(wide, pivot), valid)
                 all_1 = all_1 + from_pivot
                 all_2 = fma(from_pivot, from_pivot, all_2)
                 k_1 += z_k - pivot

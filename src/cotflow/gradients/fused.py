@@ -6,7 +6,8 @@ For an item (n, t) in state s, with V[a] = m[a, :, s],
     dm[a, :, s] += pi[t, j] d  and  dpi[t, j] += d . V[a_j]   for each j with a = a_j.
 
 Items come sorted by (state, position), so V and the sums over it stay in the first-level cache. Every state is the work of one
-thread and sums run in a fixed order: results do not depend on the number of threads, to the last bit.
+thread and sums run in a fixed order: results do not depend on the number of threads, to the last bit. Logits are kept in bits,
+units of ln 2, in which exponential and logarithm are cheapest.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .evaluate import LOWEST, copy_state, rollout, statistics
-from .plan import BLOCK, Plan, prepare
-from .rows import Rows, exp2, fma, fold, highest, larger, load, log2, peek, poke, splat, store, sum_each, total, zeros
+from .evaluate import LOWEST, copy_state, mix, rollout, statistics
+from .plan import ACTION_SHIFT, BLOCK, ITEM_BITS, Plan, prepare
+from .rows import Rows, exp2, fma, fold, highest, keep, larger, load, log2, peek, poke, splat, store, sum_each, total, zeros
 from .statistics import Statistics
 from .threads import each_share
 
 __all__ = ["Plan", "Statistics", "loss_and_gradient", "prepare", "rollout", "statistics"]
 
-# bound on |z| / ln 2 up to which 2^z, sums of 128 of them and ratios are normal in single precision: no maximum is subtracted
+# largest modulus of logits, in bits, of which no maximum need be subtracted: 2^z, sums of 128 and ratios are normal numbers
 SAFE = 58.0
 
 
@@ -33,117 +34,123 @@ def loss_and_gradient(
 
     The loss is not a number where a weight is not finite.
     """
-    rows = Rows(m.dtype, plan.N)
     m = np.ascontiguousarray(m)
     weights = np.ascontiguousarray(pi, m.dtype)
     bits = np.ascontiguousarray(pi / np.log(2), m.dtype)
     loss, d_pi, d_m = np.zeros(plan.N), np.zeros((plan.N, plan.L, plan.L)), np.empty_like(m)
+    rows = Rows(m.dtype, plan.N)
+    lanes = Rows(m.dtype, rows.lanes, rows.lanes)
+    items = plan.n * plan.L
     quads = plan.quads
 
     def work(first: int, last: int) -> None:
-        lanes = Rows(m.dtype, rows.lanes, rows.lanes)
-        valid = rows.table(1)
-        valid[0, : plan.N] = 1
-        firsts = lanes.table(rows.lanes + 1)
-        firsts[:] = np.arange(rows.lanes) < np.arange(rows.lanes + 1)[:, None]
-        partial = lanes.table(rows.lanes)
-        partial[:] = 1
+        table, sums, block = rows.table(plan.d_g), rows.table(plan.d_g), rows.table(BLOCK + 1)
+        partial, scale, correct = lanes.table(rows.lanes), lanes.table(BLOCK // rows.lanes + 1), lanes.table(1)
+        correct[:] = 1
         _gradient(
-            rows, lanes, first, last, weights, bits, m, plan.start, plan.first_block, plan.actions, plan.targets, *quads,
-            valid, firsts, rows.table(plan.d_g), rows.table(plan.d_g), rows.table(BLOCK + 1), partial, lanes.table(2), loss, d_pi, d_m,
+            rows, lanes, first, last, weights, bits, m, plan.groups, plan.blocks, plan.actions, plan.targets, *quads,
+            rows.mask(), lanes.masks(), table, sums, block, partial, scale, correct, loss, d_pi, d_m,
         )  # fmt: skip
 
-    each_share(work, plan.start[:: plan.L], threads)
-    return float(np.log(2) * loss.sum() / (plan.n * plan.L)), d_pi.sum(axis=0) / (plan.n * plan.L), d_m
+    each_share(work, plan.states, threads)
+    return float(np.log(2) * loss.sum() / items), d_pi.sum(axis=0) / items, d_m
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _gradient(  # type: ignore[no-untyped-def]
-    rows, lanes, first, last, pi, bits, m, start, first_block, actions, targets, quad_first, quad_items, quad_actions,
-    valid, firsts, table, sums, block, partial, correct, loss, d_pi, d_m,
+    rows, lanes, first, last, pi, bits, m, groups, blocks, actions, targets, quad_first, quads,
+    mask, lane_masks, table, sums, block, partial, scale, correct, loss, d_pi, d_m,
 ):  # fmt: skip
-    """States `first` to `last`: their sums of the loss, their parts of dpi, and their columns of dm."""
+    """States `first` to `last`: their sums of the loss in bits, their parts of dpi, and their columns of dm."""
     L = pi.shape[0]
     for s in range(first, last):
         bound = copy_state(m, s, table)
         shifted = not bound * _largest_weight(bits) < SAFE
         _clear(rows, sums)
         for t in range(L):
-            group = s * L + t
-            b = first_block[group]
-            for begin in range(start[group], start[group + 1], BLOCK):
-                count = min(BLOCK, start[group + 1] - begin)
-                loss[s] += _forward(
-                    rows, lanes, bits, t, actions, targets, begin, count, shifted, valid, firsts, table, block, partial, correct
+            for b in range(groups[s * L + t], groups[s * L + t + 1]):
+                begin, count = blocks[b], blocks[b + 1] - blocks[b]
+                loss[s] += _exponentials(
+                    rows, lanes, bits, t, actions, targets, begin, count, shifted, mask, table, block, partial, scale
                 )
-                _backward(rows, pi, t, quad_first, quad_items, quad_actions, b * L, table, sums, block, d_pi[s])
-                b += 1
+                loss[s] += _residuals(rows, lanes, targets, begin, count, lane_masks, block, scale, correct)
+                _pull_back(rows, pi, t, quad_first, quads, b * L, table, sums, block, d_pi[s])
         if not np.isfinite(bound):
             loss[s] = np.nan
-        scale = m.dtype.type(1.0 / len(targets))
         for a in range(m.shape[0]):
             for r in range(m.shape[1]):
-                d_m[a, r, s] = sums[a, r] * scale
+                d_m[a, r, s] = sums[a, r] * (1.0 / len(targets))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _forward(  # type: ignore[no-untyped-def]
-    rows, lanes, pi, t, actions, targets, begin, count, shifted, valid, firsts, table, block, partial, correct
-):
-    """Residuals p - onehot of a block's items, into `block`; returns the sum of their losses, in bits.
+def _exponentials(rows, lanes, pi, t, actions, targets, begin, count, shifted, mask, table, block, partial, scale):  # type: ignore[no-untyped-def]
+    """2^z of a block's items in rows 1, 2, ... of `block`, and 1 / sum of each row in `scale`.
 
-    Logits come in units of ln 2. What a softmax does once an item, the sum over the row, the reciprocal and the logarithm, is
-    done for as many items at once as a vector has lanes.
+    What follows a row's sum is done for as many items at once as a vector has lanes. Logits below LOWEST are raised to it; what
+    that takes from the loss is returned.
     """
-    L = pi.shape[0]
-    width, lanes_per_row = block.shape[1], partial.shape[0]
-    keep = load(rows, valid, 0)
-    loss = 0.0
-    for group in range(0, count, lanes_per_row):
-        size = min(lanes_per_row, count - group)
-        for k in range(size):
-            item = begin + group + k
-            z = zeros(rows)
-            for j in range(L):
-                z = fma(splat(rows, peek(pi, t * L + j)), load(rows, table, peek(actions, item * L + j)), z)
+    n_lanes, width = partial.shape[0], block.shape[1]
+    valid = load(rows, mask, 0)
+    missed = 0.0
+    for group in range(0, count, n_lanes):
+        for k in range(min(n_lanes, count - group)):
+            i = group + k
+            z = mix(rows, table, pi, t, actions, begin + i)
             if shifted:
                 z = z - splat(rows, highest(z))
-            store(block, group + k, z)
-            poke(correct, k, peek(block, (group + k) * width + peek(targets, item)))
-            if shifted:
+                store(block, i + 1, z)
+                missed += max(LOWEST - peek(block, (i + 1) * width + peek(targets, begin + i)), 0.0)
                 z = larger(splat(rows, LOWEST), z)
-            e = exp2(z) * keep
-            store(block, group + k, e)
+            e = keep(exp2(z), valid)
+            store(block, i + 1, e)
             store(partial, k, fold(lanes, e))
-        sums = sum_each(lanes, partial)
-        loss += total((log2(sums) - load(lanes, correct, 0)) * load(lanes, firsts, size))
-        store(correct, 1, splat(lanes, 1.0) / sums)
+        store(scale, group // n_lanes, splat(lanes, 1.0) / sum_each(lanes, partial))
+    return missed
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _residuals(rows, lanes, targets, begin, count, lane_masks, block, scale, correct):  # type: ignore[no-untyped-def]
+    """Turn exponentials into residuals p - onehot; returns the sum of -log2 p of the targets."""
+    n_lanes, width = correct.shape[1], block.shape[1]
+    loss = 0.0
+    for group in range(0, count, n_lanes):
+        size = min(n_lanes, count - group)
         for k in range(size):
-            store(block, group + k, load(rows, block, group + k) * splat(rows, peek(correct, lanes_per_row + k)))
-            place = (group + k) * width + peek(targets, begin + group + k)
-            poke(block, place, peek(block, place) - 1.0)
+            i = group + k
+            store(block, i + 1, load(rows, block, i + 1) * splat(rows, peek(scale, i)))
+            place = (i + 1) * width + peek(targets, begin + i)
+            p = peek(block, place)
+            poke(correct, k, p)
+            poke(block, place, p - 1.0)
+        loss -= total(keep(log2(load(lanes, correct, 0)), load(lanes, lane_masks, size)))
     return loss
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _backward(rows, pi, t, quad_first, quad_items, quad_actions, row, table, sums, block, d_pi):  # type: ignore[no-untyped-def]
+def _pull_back(rows, pi, t, quad_first, quads, row, table, sums, block, d_pi):  # type: ignore[no-untyped-def]
     """Add a block's residuals d into sums[a] += pi[t, j] d and d_pi[t, j] += d . V[a], four items of equal action at a time."""
     for j in range(pi.shape[0]):
         weight = splat(rows, pi[t, j])
         products = zeros(rows)
         for q in range(quad_first[row + j], quad_first[row + j + 1]):
-            d = (load(rows, block, peek(quad_items, 4 * q)) + load(rows, block, peek(quad_items, 4 * q + 1))) + (
-                load(rows, block, peek(quad_items, 4 * q + 2)) + load(rows, block, peek(quad_items, 4 * q + 3))
+            quad = peek(quads, q)
+            d = (_item(rows, block, quad, 0) + _item(rows, block, quad, 1)) + (
+                _item(rows, block, quad, 2) + _item(rows, block, quad, 3)
             )
-            a = peek(quad_actions, q)
+            a = quad >> np.uint64(ACTION_SHIFT)
             store(sums, a, fma(weight, d, load(rows, sums, a)))
             products = fma(d, load(rows, table, a), products)
         d_pi[t, j] += total(products)
 
 
+@njit(error_model="numpy", forceinline=True)
+def _item(rows, block, quad, k):  # type: ignore[no-untyped-def]
+    return load(rows, block, (quad >> np.uint64(ITEM_BITS * k)) & np.uint64((1 << ITEM_BITS) - 1))
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def _largest_weight(pi):  # type: ignore[no-untyped-def]
-    """Largest row sum of |pi|, so that |z| is at most this times the largest |m|."""
+    """Largest row sum of |pi|, so that |z| is at most this times the largest |m|; NaN where there is one."""
     out = 0.0
     for t in range(pi.shape[0]):
         row = 0.0

@@ -1,14 +1,14 @@
 """What the fused kernel prepares once a split: items sorted by state and position, and lists of items that share an action.
 
-An *item* is a pair (sequence n, position t). All items of one group, of equal state s_t and position t, combine the same d_g
-rows of m with the same weights pi[t]. Within blocks of a group and for each j, the items with equal action j are listed four at
-a time, so that the kernel adds four of their residuals in registers before it touches the table of sums.
+An *item* is a pair (sequence n, position t). All items of one *group*, of equal state s_t and position t, combine the same d_g
+rows of m with the same weights pi[t]. A group is cut into *blocks* whose residuals stay in the first-level cache. Within a block
+and for each j, the items with equal action j are listed four at a time, so that the kernel adds four of their residuals in
+registers before it touches a sum.
 """
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -16,43 +16,38 @@ from numba import njit
 from ..task import Split
 from . import shared_cache  # noqa: F401  (before anything is compiled)
 
-BLOCK = 192
-QUAD = 4
-
-
-class Quads(NamedTuple):
-    """For block b of the sorted items and each j: quads `first[b, j]` to the next, with their items and common action.
-
-    Items are numbered within their block; places left over in a quad hold the number BLOCK, a row of zeros.
-    """
-
-    first: np.ndarray  # (blocks * L + 1,)
-    items: np.ndarray  # (quads, 4) uint16
-    actions: np.ndarray  # (quads,) uint16
+# items of a block, at most: with 32 float32 numbers each they fill two thirds of a cache of 48 KB
+BLOCK = 256
+# a quad is one word of 64 bits: four items, numbered from 1 in their block, and their action; small loads are as dear as a row's
+ITEMS, ITEM_BITS = 4, 12
+ACTION_SHIFT = ITEMS * ITEM_BITS
 
 
 class Plan:
-    """The items of a split, sorted by (state, position) with a counting sort: their actions and their targets."""
+    """The items of a split, sorted by (state, position) with a counting sort.
+
+    `blocks` (number of blocks + 1,) holds the first item of each block, `groups` (N L + 1,) the first block of each group;
+    `actions` (items, L) the actions of each item's sequence, `targets` (items,) its next state.
+    """
 
     def __init__(self, actions: np.ndarray, states: np.ndarray, N: int, d_g: int) -> None:
         self.N, self.d_g = N, d_g
         self.n, self.L = actions.shape
-        self.start, self.actions, self.targets = _sort(actions, states, N)
+        start, self.actions, self.targets = _sort(actions, states, N)
+        self.groups, self.blocks = _cut(start)
+        self.states = start[:: self.L]
+        """First item of each state; (N + 1,)."""
 
     @cached_property
-    def quads(self) -> Quads:
-        """The lists for the backward pass; made when the first gradient asks for them."""
-        blocks = -(-np.diff(self.start) // BLOCK)
-        first = np.zeros(int(blocks.sum()) * self.L + 1, np.int64)
-        most = self.actions.size
-        items, actions = np.empty((most, QUAD), np.uint16), np.empty(most, np.uint16)
-        used = _list_quads(self.start, self.actions, self.d_g, first, items, actions)
-        return Quads(first, items[:used].copy(), actions[:used].copy())
+    def quads(self) -> tuple[np.ndarray, np.ndarray]:
+        """Quads `first[b L + j]` to the next belong to block b and action j; with them, the quads as words.
 
-    @cached_property
-    def first_block(self) -> np.ndarray:
-        """Number of the first block of each group; shape (N * L + 1,)."""
-        return np.concatenate([[0], np.cumsum(-(-np.diff(self.start) // BLOCK))])
+        A quad with fewer than four items has zeros in their place. Made when the first gradient asks for it.
+        """
+        first = np.empty((len(self.blocks) - 1) * self.L + 1, np.int64)
+        words = np.empty(self.n * self.L * self.L, np.uint64)
+        used = _list_quads(self.blocks, self.actions, self.d_g, first, words)
+        return first, words[:used].copy()
 
 
 def prepare(split: Split, N: int, d_g: int) -> Plan:
@@ -65,7 +60,7 @@ def prepare(split: Split, N: int, d_g: int) -> Plan:
 
 @njit(cache=True, nogil=True)
 def _sort(actions, states, N):  # type: ignore[no-untyped-def]
-    """Counting sort of items (n, t) by s_t * L + t: starts of the groups, actions (items, L), targets (items,)."""
+    """Counting sort of items (n, t) by s_t L + t: first item of each group, actions, targets."""
     n, L = actions.shape
     start = np.zeros(N * L + 1, np.int64)
     for i in range(n):
@@ -87,39 +82,44 @@ def _sort(actions, states, N):  # type: ignore[no-untyped-def]
     return start, sorted_actions, targets
 
 
-@njit(cache=True, nogil=True)
-def _list_quads(start, actions, d_g, first, items, quad_actions):  # type: ignore[no-untyped-def]
-    """Fill the lists of `Quads`, in the order in which a quad's first item comes; returns the number of quads.
+def _cut(start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Cut groups into as few blocks as hold them, of sizes that differ by one at most: (first block of each group, blocks)."""
+    size = np.diff(start)
+    number = -(-size // BLOCK)
+    groups = np.concatenate([[0], np.cumsum(number)])
+    group = np.repeat(np.arange(len(size)), number)
+    block = np.arange(groups[-1]) - groups[group]
+    return groups, np.append(start[group] + size[group] * block // number[group], start[-1])
 
-    Neighbouring quads so have different actions, and a table row is not read back right after it was written.
+
+@njit(cache=True, nogil=True)
+def _list_quads(blocks, actions, d_g, first, quads):  # type: ignore[no-untyped-def]
+    """Fill `first` and `quads` in the order of the quads' first items; returns the number of quads.
+
+    Neighbouring quads so have different actions, and no sum is read back right after it was written.
     """
     L = actions.shape[1]
     open_quad = np.full(d_g, -1, np.int64)
     filled = np.zeros(d_g, np.int64)
     used = 0
-    row = 0
-    for group in range(len(start) - 1):
-        for begin in range(start[group], start[group + 1], BLOCK):
-            count = min(BLOCK, start[group + 1] - begin)
-            for j in range(L):
-                first[row] = used
-                row += 1
-                for i in range(count):
-                    a = actions[begin + i, j]
-                    q = open_quad[a]
-                    if q < 0:
-                        q = used
-                        used += 1
-                        open_quad[a] = q
-                        filled[a] = 0
-                        quad_actions[q] = a
-                        for k in range(QUAD):
-                            items[q, k] = BLOCK
-                    items[q, filled[a]] = i
-                    filled[a] += 1
-                    if filled[a] == QUAD:
-                        open_quad[a] = -1
-                for q in range(first[row - 1], used):
-                    open_quad[quad_actions[q]] = -1
-    first[row] = used
+    for b in range(len(blocks) - 1):
+        for j in range(L):
+            begin = used
+            first[b * L + j] = begin
+            for i in range(blocks[b], blocks[b + 1]):
+                a = actions[i, j]
+                q = open_quad[a]
+                if q < 0:
+                    q = used
+                    used += 1
+                    open_quad[a] = q
+                    filled[a] = 0
+                    quads[q] = np.uint64(a) << np.uint64(ACTION_SHIFT)
+                quads[q] |= np.uint64(i + 1 - blocks[b]) << np.uint64(ITEM_BITS * filled[a])
+                filled[a] += 1
+                if filled[a] == ITEMS:
+                    open_quad[a] = -1
+            for q in range(begin, used):
+                open_quad[np.int64(quads[q] >> np.uint64(ACTION_SHIFT))] = -1
+    first[-1] = used
     return used

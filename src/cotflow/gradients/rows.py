@@ -52,6 +52,19 @@ class Rows:
         start = (-raw.ctypes.data % VECTOR_BYTES) // self.dtype.itemsize
         return raw[start : start + numbers].reshape(n, self.width)
 
+    def mask(self) -> np.ndarray:
+        """A table of one row for `keep`: all bits set where a row has numbers, none where it is padding."""
+        return self._bits(np.arange(self.width) < self.length)
+
+    def masks(self) -> np.ndarray:
+        """Masks whose row k keeps the first k numbers, k = 0..width."""
+        return self._bits(np.arange(self.width) < np.arange(self.width + 1)[:, None])
+
+    def _bits(self, where: np.ndarray) -> np.ndarray:
+        table = self.table(len(np.atleast_2d(where)))
+        table.view(f"i{self.dtype.itemsize}")[:] = -where.astype(np.int64)
+        return table
+
 
 class RowsType(types.Type):
     """Numba's type of a `Rows`: carries no data at run time."""
@@ -233,6 +246,7 @@ def _elementwise(rows_of_arguments: int, emit_chunk: Callable[..., Value]) -> Ca
 fma = operation(lambda a, b, c: a * b + c)(_elementwise(3, lambda builder, a, b, c: vector_math.fma(builder, a, b, c)))
 exp2 = operation(lambda a: np.exp2(a))(_elementwise(1, vector_math.exp2))
 log2 = operation(lambda a: np.log2(a))(_elementwise(1, vector_math.log2))
+keep = operation(lambda a, mask: np.where(mask == 0, 0, a).astype(a.dtype))(_elementwise(2, vector_math.keep))
 larger = operation(lambda a, b: np.where(a < b, b, a))(_elementwise(2, vector_math.larger))
 
 

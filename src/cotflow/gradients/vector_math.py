@@ -35,7 +35,7 @@ class _Format:
         return SINGLE if isinstance(vector.element, ir.FloatType) else DOUBLE
 
 
-SINGLE = _Format(bits=32, mantissa=23, exp_degree=6, log_terms=5)
+SINGLE = _Format(bits=32, mantissa=23, exp_degree=5, log_terms=5)
 DOUBLE = _Format(bits=64, mantissa=52, exp_degree=12, log_terms=11)
 
 
@@ -62,6 +62,12 @@ def fma(builder: Builder, a: Value, b: Value, c: Value) -> Value:
 def larger(builder: Builder, a: Value, b: Value) -> Value:
     """The larger of a and b; a where a is NaN."""
     return builder.select(builder.fcmp_ordered("<", a, b), b, a)
+
+
+def keep(builder: Builder, a: Value, mask: Value) -> Value:
+    """The bits of a where `mask` has bits set: a itself where they all are, 0 where none is."""
+    integers = ir.VectorType(_Format.of(a.type).integer, a.type.count)
+    return builder.bitcast(builder.and_(builder.bitcast(a, integers), builder.bitcast(mask, integers)), a.type)
 
 
 def exp2(builder: Builder, x: Value) -> Value:
