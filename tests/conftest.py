@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
+
+# Problems here are so small that threads of PyTorch only wait for one another; it reads this when it is first imported.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import cotflow as cf
 

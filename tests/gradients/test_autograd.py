@@ -161,6 +161,24 @@ def test_an_unknown_method_is_named():
         autograd.loss_and_gradient(cfg, params, task.train, method="dense")
 
 
+def test_a_device_that_is_not_there_is_named():
+    cfg, task, params = problem(SIZES[1])
+    with pytest.raises(ValueError, match=r"device = 'nowhere' cannot be used \(.*\); allowed: 'cpu'"):
+        cf.gradient(cfg, params, task.train, backend="torch", device="nowhere")
+
+
+def test_read_only_weights_and_data_are_fine(recwarn):
+    """What a file or a Dataset hands out cannot always be written to."""
+    cfg, task, params = problem(SIZES[1])
+    for array in (*dict(params.items()).values(), task.train.actions, task.train.states):
+        array.flags.writeable = False
+    for method in autograd.METHODS:
+        autograd.loss_and_gradient(cfg, params, task.train, method=method)
+    autograd.rollout(cfg, params, task.train.actions, task.train.states[:, 0])
+    autograd.statistics(cfg, params, task.train)
+    assert not recwarn.list
+
+
 def test_without_pytorch_the_package_works_and_the_backend_says_how_to_get_it():
     code = """
 import sys

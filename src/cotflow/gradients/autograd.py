@@ -7,6 +7,8 @@ tokens (`fix_embedding = False` or `d_model` > 1), `torch_model.learned` takes o
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import torch
 from torch.nn.functional import embedding_bag
@@ -17,9 +19,13 @@ from ..task import Split
 from ..torch_model import learned
 from ..torch_model.rope import action_positions, frequencies, predictors, rope
 from . import literal
-from .bags import Bag, dtype_of, generate, prepare, rows_by_state
+from .bags import Bag, dtype_of, generate, place_of, prepare, rows_by_state
 from .softmax import Totals, residual
 from .statistics import Statistics
+from .threads import resolve
+
+if os.environ.get("COTFLOW_THREADS"):  # it speaks for PyTorch's threads too
+    torch.set_num_threads(resolve())
 
 METHODS = ("bag", *literal.METHODS)
 
@@ -33,12 +39,12 @@ def loss_and_gradient(
     """
     if method not in METHODS:
         raise ValueError(f"method = {method!r} does not exist; allowed: {', '.join(METHODS)}")
-    place = torch.device(device or "cpu")
+    place = place_of(device)
     if not vector_keys(cfg):
         return learned.student_loss_and_gradient(cfg, params, split, device)
     w_q, w_k = (torch.tensor(w, dtype=torch.float64, requires_grad=True) for w in (params.w_q, params.w_k))
     pi = _attention(cfg, w_q, w_k)
-    weights, m = pi.detach().to(place, dtype_of(params)), torch.from_numpy(params.m).to(place)
+    weights, m = pi.detach().to(place, dtype_of(params)), torch.tensor(params.m, device=place)
     if method == "bag":
         loss, d_pi, d_m = _bagged(weights, m, prepare(split, cfg.N, cfg.d_g, place))
     else:
@@ -52,9 +58,9 @@ def statistics(cfg: Config, params: Params, split: Split, device: str | None = N
     """Loss, next-token accuracy, mean and variance of correct and other logits over a split's samples and positions."""
     if not vector_keys(cfg):
         return learned.student_statistics(cfg, params, split, device)
-    place = torch.device(device or "cpu")
+    place = place_of(device)
     pi = torch.from_numpy(attention(cfg, params)).to(place, dtype_of(params))
-    table = rows_by_state(torch.from_numpy(params.m).to(place))
+    table = rows_by_state(torch.tensor(params.m, device=place))
     totals = Totals(float(params.m.mean()))
     for bag in prepare(split, cfg.N, cfg.d_g, place):
         totals.add(_logits(pi, table, bag), bag.targets)
@@ -65,9 +71,9 @@ def rollout(cfg: Config, params: Params, actions: np.ndarray, s0: np.ndarray, de
     """States (n, L+1) generated from s_0 by feeding back the most likely token, the first of equal ones."""
     if not vector_keys(cfg):
         return learned.student_rollout(cfg, params, actions, s0, device)
-    place = torch.device(device or "cpu")
+    place = place_of(device)
     pi = torch.from_numpy(attention(cfg, params)).to(place, dtype_of(params))
-    return generate(torch.from_numpy(params.m).to(place), actions, s0, lambda t, s: pi[t].expand(len(s), -1))
+    return generate(torch.tensor(params.m, device=place), actions, s0, lambda t, s: pi[t].expand(len(s), -1))
 
 
 def attention(cfg: Config, params: Params, split: Split | None = None, device: str | None = None) -> np.ndarray:

@@ -130,14 +130,25 @@ def generate(
     """
     d_g, N, _ = m.shape
     table = rows_by_state(m).view(-1, N)
-    chosen = torch.from_numpy(np.ascontiguousarray(actions, np.int64)).to(m.device)
-    states = [torch.from_numpy(np.ascontiguousarray(s0, np.int64)).to(m.device)]
+    chosen = torch.tensor(actions, dtype=torch.int64, device=m.device)
+    states = [torch.tensor(s0, dtype=torch.int64, device=m.device)]
     with torch.no_grad():
         for t in range(actions.shape[1]):
             s = states[-1]
             pi = weights(t, s).to(m.dtype).contiguous()
             states.append(embedding_bag(s[:, None] * d_g + chosen, table, mode="sum", per_sample_weights=pi).argmax(1))
     return torch.stack(states, 1).cpu().numpy()
+
+
+def place_of(device: str | None) -> torch.device:
+    """The device of that name, the CPU where none is given; refuses one that this machine's PyTorch cannot use."""
+    try:
+        return torch.empty(0, device=device or "cpu").device
+    except (RuntimeError, AssertionError) as error:  # PyTorch has both, depending on the device
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise ValueError(
+            f"device = {device!r} cannot be used ({reason}); allowed: 'cpu', or a device that PyTorch finds"
+        ) from None
 
 
 def dtype_of(params: Params) -> torch.dtype:

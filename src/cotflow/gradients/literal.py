@@ -17,7 +17,7 @@ METHODS = ("gather", "literal")
 def loss_and_gradient(pi: torch.Tensor, m: torch.Tensor, split: Split, method: str) -> tuple[float, torch.Tensor, torch.Tensor]:
     """Mean cross-entropy and its gradient in pi (L, L) and m (d_g, N, N), all by autograd."""
     pi, m = pi.detach().requires_grad_(), m.detach().requires_grad_()
-    actions, states = (torch.from_numpy(x).to(m.device) for x in (split.actions, split.states))
+    actions, states = (torch.tensor(x, device=m.device) for x in (split.actions, split.states))
     formulation = _literal if method == "literal" else _gather
     z = formulation(pi, m, actions, states[:, :-1])
     loss = cross_entropy(z.flatten(0, 1), states[:, 1:].flatten())

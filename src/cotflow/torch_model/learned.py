@@ -17,7 +17,7 @@ import torch
 from torch.nn.functional import embedding_bag
 
 from ..config import Config
-from ..gradients.bags import Bag, dtype_of, generate, prepare, rows_by_state
+from ..gradients.bags import Bag, dtype_of, generate, place_of, prepare, rows_by_state
 from ..gradients.softmax import Totals, residual
 from ..gradients.statistics import Statistics
 from ..params import Params
@@ -75,13 +75,13 @@ def student_statistics(cfg: Config, params: Params, split: Split, device: str | 
 def student_rollout(cfg: Config, params: Params, actions: np.ndarray, s0: np.ndarray, device: str | None = None) -> np.ndarray:
     """States (n, L+1) generated from s_0; what attention sees at each step is the generated token."""
     student = _Student(cfg, params, device)
-    places = torch.from_numpy(np.arange(cfg.L) * cfg.d_g + actions).to(student.place)
+    places = torch.tensor(np.arange(cfg.L) * cfg.d_g + actions, device=student.place)
 
     def weights(t: int, s: torch.Tensor) -> torch.Tensor:
         scores = student.scores(slice(0, cfg.N), slice(t, t + 1)).view(cfg.N, -1)
         return torch.softmax(scores[s[:, None], places], 1)
 
-    return generate(torch.from_numpy(params.m).to(student.place), actions, s0, weights)
+    return generate(torch.tensor(params.m, device=student.place), actions, s0, weights)
 
 
 def student_observables(cfg: Config, params: Params, split: Split, device: str | None = None) -> Observables:
@@ -99,7 +99,7 @@ class _Student:
     def __init__(self, cfg: Config, params: Params, device: str | None, differentiate: bool = False) -> None:
         if params.embedding is None:
             raise ValueError("params.embedding is missing; fix_embedding = False or d_model > 1 needs an embedding table")
-        self.cfg, self.place = cfg, torch.device(device or "cpu")
+        self.cfg, self.place = cfg, place_of(device)
         dtype = dtype_of(params)
         self.leaves = {
             name: torch.tensor(getattr(params, name), dtype=torch.float64, requires_grad=differentiate)
@@ -107,7 +107,7 @@ class _Student:
         }
         self.rotated = _rotated(cfg, **self.leaves)
         self.q, self.k = (x.detach().to(self.place, dtype).contiguous() for x in self.rotated)
-        self.table = rows_by_state(torch.from_numpy(params.m).to(self.place))
+        self.table = rows_by_state(torch.tensor(params.m, device=self.place))
 
     def scores(self, states: slice, positions: slice) -> torch.Tensor:
         """Scores of the cells (s, t, j, a) of these states and positions, (S T, L d_g)."""
