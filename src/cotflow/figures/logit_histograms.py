@@ -26,7 +26,7 @@ def logit_histograms(*curves: xr.Dataset, width: Width = "full") -> Figure:
     run = _one(curves)
     cfg, epochs = config_of(run), saved_epochs(run)
     figure, axes = page(len(epochs), width, height=1.6)
-    context = _contexts(cfg, seed_numbers(run)[0])
+    context = sequences_for(cfg, seed_numbers(run)[0])
     for ax, epoch in zip(axes, epochs, strict=True):
         correct, others = split_logits(cfg, Params.of(run, epoch), context)
         for sample, color, name in ((others, BLUE, "other logits"), (correct, ORANGE, "correct logit")):
@@ -72,7 +72,7 @@ def saved_epochs(run: xr.Dataset) -> list[int]:
     return sorted({int(run.epoch[0]), *map(int, between), int(run.epoch[-1])})
 
 
-def _contexts(cfg: Config, seed: int) -> Split:
+def sequences_for(cfg: Config, seed: int) -> Split:
     """Fresh sequences of the seed's own permutations."""
     rng = np.random.default_rng([seed, 2])
     actions = rng.integers(0, cfg.d_g, (CONTEXTS, cfg.L))

@@ -46,6 +46,7 @@ def to_svg(figure: Figure) -> str:
     """A figure as SVG whose palette follows the viewer's light or dark scheme."""
     text = _render(figure, "svg", transparent=True).decode()
     text = text[text.index("<svg") :]
+    text = re.sub(r' d="[^"]*"', lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path[0]), text)  # a hundredth of a point is enough
     for number, color in enumerate(ON_DARK):
         text = re.sub(color, f"var(--c{number})", text, flags=re.IGNORECASE)
     light = "".join(f"--c{number}:{color};" for number, color in enumerate(ON_DARK))

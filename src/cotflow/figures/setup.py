@@ -132,7 +132,7 @@ def caption(*curves: xr.Dataset) -> str:
     """What is seen."""
     cfg = config(curves)
     return (
-        "Task and model. (a) An action token selects a permutation, which takes the current state to the next. (b) A sequence: L "
+        "(a) An action token selects a permutation, which takes the current state to the next. (b) A sequence: L "
         "actions, an initial state, and the states that follow; each next state applies the action L tokens before the current "
         "state. (c) The student: RoPE attention retrieves the action at the fixed lag −L, and the logic block applies the "
         "weighted "

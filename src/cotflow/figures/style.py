@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, ParamSpec
@@ -148,6 +149,6 @@ def legend_above(figure: Figure, axes: list[Axes]) -> None:
         for handle, name in zip(*ax.get_legend_handles_labels(), strict=True):
             entries.setdefault(name, handle)
     if entries:
-        letters = max(len(name) for name in entries)
-        room = int(figure.get_figwidth() / (0.048 * letters + 0.5))
+        letters = max(len(re.sub(r"\\[A-Za-z]+", "x", re.sub(r"[${}]", "", name))) for name in entries)
+        room = int(figure.get_figwidth() / (0.045 * letters + 0.5))
         figure.legend(entries.values(), entries.keys(), loc="outside upper center", ncols=max(1, min(len(entries), room)))

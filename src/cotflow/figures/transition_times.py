@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 from ..trajectory import config_of
 from .derived import crossings
@@ -90,6 +91,9 @@ def _frame(ax: Axes, field: str, curves: tuple[xr.Dataset, ...]) -> None:
     low, high = ax.dataLim.intervaly
     if low > 0 and high / low > 5:
         ax.set_yscale("log")
+        ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        ax.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        ax.yaxis.set_minor_formatter(NullFormatter())
     else:
         ax.set_ylim(bottom=0)
 
@@ -102,7 +106,7 @@ def caption(*curves: xr.Dataset) -> str:
     lost = f" {never} simulated runs never reach it and are left out." if never else ""
     seeds = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}" if counts else "no"
     return (
-        f"Training time α at which A and final rollout accuracy (test sequences) reach 1/2, over "
-        f"{in_words(list(varied(curves)))}; mean ± one standard deviation over {seeds} seeds a point, {len(runs)} simulated points, theories dashed with open "
-        f"symbols.{lost}"
+        "Training time α at which A and final rollout accuracy (test sequences) reach 1/2, over "
+        f"{in_words(list(varied(curves)))}; mean ± one standard deviation over {seeds} seeds a point, {len(runs)} simulated "
+        f"points, theories dashed with open symbols.{lost}"
     )
