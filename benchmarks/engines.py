@@ -1,8 +1,8 @@
 """Gradients against error: leap, flow and SciPy's solvers beside every step of SGD.
 
 `python benchmarks/engines.py --preset main --seeds 0 1 2 --references DIR` trains the references (engine `steps`) into DIR unless
-they are there, then prints one table: for each method and tolerance the gradients, the largest error of A, R, S and the train loss
-against SGD, over all evaluation epochs and seeds, that of A against gradient flow (engine `flow`, 1e-8), and the seconds.
+they are there, then prints one table: for each method and tolerance the gradients, the largest error of A, R, S and the train
+loss against SGD, over all evaluation epochs and seeds, that of A against gradient flow (engine `flow`, 1e-8), and the seconds.
 """
 
 from __future__ import annotations
