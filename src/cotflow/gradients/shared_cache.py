@@ -1,8 +1,8 @@
 """Numba's disk cache, made safe for processes that compile at the same time.
 
 Numba numbers the files of a function's specialisations and keeps the numbers in an index, which every process reads, extends and
-writes back. Two processes that do so at once may give two specialisations the same number, and one is served the machine code of the
-other from then on. Here the index is read and written under a lock. Importing this module is enough.
+writes back. Two processes that do so at once may give two specialisations the same number, and one is served the machine code of
+the other from then on. Here the index is read and written under a lock. Importing this module is enough.
 """
 
 from __future__ import annotations
