@@ -181,7 +181,8 @@ def _agreement(found: dict[str, Any]) -> list[str]:
         tiers = [tier for tier in COMPARED_TIERS if any(tier in by_tier for by_tier in errors.values())]
         if tiers:
             rows = [(str(_NAMES.get(each, each)), *(_error(by.get(tier)) for tier in tiers)) for each, by in errors.items()]
-            parts.append(page.table((ENSEMBLES[name], *(LABELS[tier] for tier in tiers)), rows))
+            parts.append(f"<h3>{ENSEMBLES[name]}</h3>")
+            parts.append(page.table(("Quantity", *(LABELS[tier] for tier in tiers)), rows))
     if found["cross_check"]:
         parts.append(page.paragraph(_cross_check(found["cross_check"])))
     return parts
