@@ -30,8 +30,8 @@ __all__ = ["ENGINES", "Progress", "simulate"]
 def simulate(
     cfg: Config,
     seed: int = 0,
-    engine: str = "leap",
-    backend: str = "fused",
+    engine: str | Callable[..., Engine] = "leap",
+    backend: str | Backend = "fused",
     *,
     params: Params | None = None,
     rtol: float | None = None,
@@ -49,7 +49,10 @@ def simulate(
     Parameters
     ----------
     engine
-        "leap": the curves of exact full-batch SGD from about a hundred gradients; "flow": gradient flow; "steps": every step.
+        "leap": the curves of exact full-batch SGD from about a hundred gradients; "flow": gradient flow; "steps": every step. Or
+        one's own `Engine`, as a class or function that takes (cfg, task, params, backend) and the tolerances that are given.
+    backend
+        "fused", "torch", or one's own `Backend`.
     params
         Weights to start from, instead of `Params.initial(cfg, seed)`.
     rtol, atol, max_gradients
@@ -72,8 +75,8 @@ def simulate(
     origin = {
         **cfg.model_dump(mode="json"),
         "seed": seed,
-        "engine": engine,
-        "backend": backend,
+        "engine": engine_name(engine),
+        "backend": made.name,
         "format": FORMAT,
         "start": hashlib.sha256(start.flatten().tobytes()).hexdigest()[:16],
         "snapshots": recorder.snapshot_epochs,
@@ -89,8 +92,8 @@ def simulate(
             recorder.curves(),
             kind="simulation",
             seed=task.seed,
-            engine=engine,
-            backend=backend,
+            engine=engine_name(engine),
+            backend=made.name,
             status=status,
             gradients=runner.gradients,
             wall_seconds=rest.seconds,
@@ -109,8 +112,17 @@ def simulate(
     return result("done")
 
 
-def make_engine(name: str, cfg: Config, task: Task, params: Params, backend: Backend, **tolerances: Any) -> Engine:
+def engine_name(engine: str | Callable[..., Engine]) -> str:
+    """What records call an engine: its name, or that of the class or function which makes it."""
+    return engine if isinstance(engine, str) else getattr(engine, "__name__", type(engine).__name__).lower()
+
+
+def make_engine(
+    name: str | Callable[..., Engine], cfg: Config, task: Task, params: Params, backend: Backend, **tolerances: Any
+) -> Engine:
     """The engine of that name at its start; what it cannot stand for it refuses."""
+    if not isinstance(name, str):
+        return name(cfg, task, params, backend, **tolerances)
     if name == "steps":
         from .steps import Steps
 

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 
 from ..config import Config
 from ..trajectory import config_of
-from .style import LOOKS, Look
+from .style import LOOKS, PURPLE, Look
 
 
 def tier(data: xr.Dataset) -> str | None:
@@ -21,13 +21,13 @@ def tier(data: xr.Dataset) -> str | None:
 
 
 def look(data: xr.Dataset) -> Look:
-    """The look of a source; variants of the closure have their own."""
+    """The look of a source; variants of the closure have their own, and so has a theory that is known by its name alone."""
     name = tier(data)
     if name is None:
         return LOOKS["second simulation" if data.attrs.get("engine") in ("steps", "flow") else "simulation"]
     if name == "closure" and data.attrs.get("power", 1) == 2:
         return LOOKS["closure, power 2"]
-    return LOOKS.get(name, LOOKS["closure"])
+    return LOOKS.get(name, Look(PURPLE, (0, (3, 1, 1, 1)), 6, name))
 
 
 def seed_numbers(data: xr.Dataset) -> list[int]:

@@ -17,7 +17,7 @@ def gradient(
     cfg: Config,
     params: Params,
     split: Split,
-    backend: str = "fused",
+    backend: str | Backend = "fused",
     threads: int | None = None,
     device: str | None = None,
 ) -> tuple[float, Params]:
@@ -36,7 +36,7 @@ def rollout(
     params: Params,
     actions: np.ndarray,
     s0: np.ndarray,
-    backend: str = "fused",
+    backend: str | Backend = "fused",
     threads: int | None = None,
     device: str | None = None,
 ) -> np.ndarray:

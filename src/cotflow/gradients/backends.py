@@ -99,8 +99,10 @@ class Torch:
 BACKENDS = ("fused", "torch")
 
 
-def backend(name: str = "fused", threads: int | None = None, device: str | None = None) -> Backend:
-    """The backend of that name; `threads` goes to "fused", `device` to "torch"."""
+def backend(name: str | Backend = "fused", threads: int | None = None, device: str | None = None) -> Backend:
+    """The backend of that name, or the one that is handed in; `threads` goes to "fused", `device` to "torch"."""
+    if not isinstance(name, str):
+        return name
     if name == "fused":
         if device is not None and device != "cpu":
             raise ValueError(f"device = {device!r} needs backend 'torch'; backend 'fused' runs on the CPU")
