@@ -23,7 +23,7 @@ def gradient(
 ) -> tuple[float, Params]:
     """Mean cross-entropy of the split's next tokens and its gradient with respect to every weight.
 
-    Memory grows as sequences times L times N at most, never as a matrix per sample. `threads` goes to backend "fused",
+    Memory grows as sequences times L times (L + N) at most, never as a matrix per sample. `threads` goes to backend "fused",
     `device` to "torch". The gradient is that of the loss alone: weight decay and frozen blocks are the optimiser's business.
     """
     from .backends import backend as make
