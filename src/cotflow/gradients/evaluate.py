@@ -47,7 +47,7 @@ def _merge(count: np.ndarray, pivot: np.ndarray, first: np.ndarray, second: np.n
     count, pivot, first, second = (x[count > 0] for x in (count, pivot, first, second))
     mean = pivot + first / count
     overall = np.average(mean, weights=count)
-    within = second - first**2 / count
+    within = np.maximum(second - first**2 / count, 0.0)
     return float(overall), float((within + count * (mean - overall) ** 2).sum() / count.sum())
 
 

@@ -46,7 +46,7 @@ def loss_and_gradient(
     def work(first: int, last: int) -> None:
         table, sums, block = rows.table(plan.d_g), rows.table(plan.d_g), rows.table(BLOCK + 1)
         partial, scale, correct = lanes.table(rows.lanes), lanes.table(BLOCK // rows.lanes + 1), lanes.table(1)
-        correct[:] = 1
+        partial[:], correct[:] = 1, 1  # also in lanes without an item, whose reciprocals and logarithms nobody reads
         _gradient(
             rows, lanes, first, last, weights, bits, m, plan.groups, plan.blocks, plan.actions, plan.targets, *quads,
             rows.mask(), lanes.masks(), table, sums, block, partial, scale, correct, loss, d_pi, d_m,

@@ -14,7 +14,8 @@ import numpy as np
 from numba import njit
 
 from ..task import Split
-from . import shared_cache  # noqa: F401  (before anything is compiled)
+from . import compiling, shared_cache  # noqa: F401  (before anything is compiled)
+from .rows import peek, poke
 
 # items of a block, at most: with 32 float32 numbers each they fill two thirds of a cache of 48 KB
 BLOCK = 256
@@ -45,7 +46,7 @@ class Plan:
         A quad with fewer than four items has zeros in their place. Made when the first gradient asks for it.
         """
         first = np.empty((len(self.blocks) - 1) * self.L + 1, np.int64)
-        words = np.empty(self.n * self.L * self.L, np.uint64)
+        words = np.zeros(self.n * self.L * self.L, np.uint64)
         used = _list_quads(self.blocks, self.actions, self.d_g, first, words)
         return first, words[:used].copy()
 
@@ -94,32 +95,27 @@ def _cut(start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @njit(cache=True, nogil=True)
 def _list_quads(blocks, actions, d_g, first, quads):  # type: ignore[no-untyped-def]
-    """Fill `first` and `quads` in the order of the quads' first items; returns the number of quads.
+    """Fill `first` and `quads`, all zeros, in the order of the quads' first items; returns the number of quads.
 
-    Neighbouring quads so have different actions, and no sum is read back right after it was written.
+    Neighbouring quads so have different actions: no sum is read back right after it was written. No branch depends on the data.
     """
     L = actions.shape[1]
-    open_quad = np.full(d_g, -1, np.int64)
-    filled = np.zeros(d_g, np.int64)
+    quad, filled = np.zeros(d_g, np.int64), np.zeros(d_g, np.uint64)
     used = 0
     for b in range(len(blocks) - 1):
+        begin, end = blocks[b], blocks[b + 1]
         for j in range(L):
-            begin = used
-            first[b * L + j] = begin
-            for i in range(blocks[b], blocks[b + 1]):
-                a = actions[i, j]
-                q = open_quad[a]
-                if q < 0:
-                    q = used
-                    used += 1
-                    open_quad[a] = q
-                    filled[a] = 0
-                    quads[q] = np.uint64(a) << np.uint64(ACTION_SHIFT)
-                quads[q] |= np.uint64(i + 1 - blocks[b]) << np.uint64(ITEM_BITS * filled[a])
-                filled[a] += 1
-                if filled[a] == ITEMS:
-                    open_quad[a] = -1
-            for q in range(begin, used):
-                open_quad[np.int64(quads[q] >> np.uint64(ACTION_SHIFT))] = -1
+            first[b * L + j] = used
+            for i in range(end - begin):
+                a = peek(actions, (begin + i) * L + j)
+                place = peek(filled, a) % np.uint64(ITEMS)
+                q = used if place == 0 else peek(quad, a)
+                used += place == 0
+                poke(quad, a, q)
+                poke(filled, a, peek(filled, a) + np.uint64(1))
+                packed = np.uint64(i + 1) << (place * np.uint64(ITEM_BITS)) | np.uint64(a) << np.uint64(ACTION_SHIFT)
+                poke(quads, q, peek(quads, q) | packed)
+            for q in range(first[b * L + j], used):
+                poke(filled, quads[q] >> np.uint64(ACTION_SHIFT), np.uint64(0))
     first[-1] = used
     return used

@@ -45,6 +45,9 @@ class Rows:
         self.chunks = -(-length // self.lanes)
         self.width = self.lanes * self.chunks
 
+    def __repr__(self) -> str:
+        return f"Rows({self.dtype}, {self.length})"
+
     def table(self, n: int) -> np.ndarray:
         """Zeros of shape (n, width) that start at a vector boundary: a load that straddles cache lines costs two."""
         numbers = n * self.width

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numpy.polynomial import Chebyshev, Polynomial
 
 INT32 = ir.IntType(32)
 Builder = Any  # llvmlite comes without types: an ir.IRBuilder,
@@ -26,8 +25,7 @@ class _Format:
         self.integer = ir.IntType(bits)
         self.mantissa = mantissa
         self.bias = 2 ** (bits - mantissa - 2) - 1
-        fit = Chebyshev.interpolate(np.exp2, exp_degree, domain=[-0.5, 0.5])
-        self.exp_coefficients = fit.convert(kind=Polynomial, domain=[-1, 1]).coef
+        self.exp_coefficients = [math.log(2) ** k / math.factorial(k) for k in range(exp_degree + 1)]
         self.log_coefficients = [2.0 / math.log(2) / (2 * k + 1) for k in range(log_terms)]
 
     @staticmethod
@@ -35,8 +33,8 @@ class _Format:
         return SINGLE if isinstance(vector.element, ir.FloatType) else DOUBLE
 
 
-SINGLE = _Format(bits=32, mantissa=23, exp_degree=5, log_terms=5)
-DOUBLE = _Format(bits=64, mantissa=52, exp_degree=12, log_terms=11)
+SINGLE = _Format(bits=32, mantissa=23, exp_degree=7, log_terms=5)
+DOUBLE = _Format(bits=64, mantissa=52, exp_degree=13, log_terms=11)
 
 
 def _constant(vector: Any, x: Any) -> ir.Constant:
@@ -73,7 +71,7 @@ def keep(builder: Builder, a: Value, mask: Value) -> Value:
 def exp2(builder: Builder, x: Value) -> Value:
     """2^x to about one unit in the last place, for |x| below 126 (single) or 1022 (double), which the caller ensures.
 
-    x = n + r with whole n, 2^r by a polynomial. Adding 1.5 * 2^mantissa + bias rounds x to n and leaves n + bias in the lowest
+    x = n + r with whole n, 2^r by its series. Adding 1.5 * 2^mantissa + bias rounds x to n and leaves n + bias in the lowest
     bits of the sum; shifted into the place of the exponent they are 2^n. NaN stays NaN through the product.
     """
     form, vector = _Format.of(x.type), x.type
