@@ -9,7 +9,6 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from ..attention import frequencies
 from ..config import Config
 from ..gradients import backend
 from ..observables import order_parameters, split_observables
@@ -105,7 +104,7 @@ def sample_contexts(cfg: Config, permutations: NDArray[np.int64], n: int, rng: n
 
 def _one_seed(cfg: Config, start: Start, seed: int, contexts: int) -> xr.Dataset:
     started, first = perf_counter(), start.params
-    theory = Column(start.permutations, cfg.L, cfg.lr, frequencies(cfg), start.share, cfg.freeze, cfg.weight_decay)
+    theory = Column.of(cfg, start)
     sample = sample_contexts(cfg, start.permutations, contexts, np.random.default_rng([seed, 2]))
     rows, last = [], theory.pack(first.w_q, first.w_k, first.m)
     for y in along(theory, last, alphas(cfg), **TOLERANCES):

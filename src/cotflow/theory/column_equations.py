@@ -12,7 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..attention import scores, scores_pull_back, softmax
+from ..attention import frequencies, scores, scores_pull_back, softmax
+from ..config import Config
+from .start import Start
 
 Array = NDArray[np.float64]
 
@@ -40,8 +42,10 @@ def matrices(V: Array) -> Array:
 class Column:
     """The equations of tier 3 for one vocabulary: permutations (d_g, N), frequencies omega (d_h/2,), rate eta, L steps.
 
-    `share` (N, d_g) weights each state and action by how often a finite training set holds it, 1 on average. The state
-    vector is (w_q, w_k, V), of length 2 d_h + d_g N^2.
+    `share` (N, d_g) weights each state and action by how often a finite training set holds it, 1 on average. What an item
+    teaches about itself reaches all positions of its context alike, but `share` sees it at its own position only: the
+    fraction `memory`, one over the mean count of a (state, action), of what a column has learned since `first` (N, d_g, N)
+    does not pull attention. The state vector is (w_q, w_k, V), of length 2 d_h + d_g N^2.
 
     >>> theory = Column(np.array([[0, 1], [1, 0]]), L=3, eta=0.5, omega=np.array([1.0]), share=np.ones((2, 2)))
     >>> theory(0.0, theory.pack(np.ones(2), np.ones(2), np.zeros((2, 2, 2)))).shape
@@ -55,6 +59,14 @@ class Column:
     share: Array
     frozen: str = "none"
     weight_decay: float = 0.0
+    memory: float = 0.0
+    first: Array | float = 0.0
+
+    @classmethod
+    def of(cls, cfg: Config, start: Start) -> Column:
+        """The equations for a configuration and a seed's start."""
+        rest = (cfg.freeze, cfg.weight_decay, start.memory, columns(start.params.m))
+        return cls(start.permutations, cfg.L, cfg.lr, frequencies(cfg), start.share, *rest)
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -81,26 +93,9 @@ class Column:
         N, d_g, _ = self.shape
         w_q, w_k, V = self.unpack(y)
         pi = softmax(scores(w_q, w_k, self.omega, self.L))
-        p = np.diagonal(pi)
-        V_mean = V.mean(axis=1)
-        spread = np.einsum("sar,sar->sr", V, V) / d_g - V_mean**2  # var_b V_b
-        nodes, weights = two_point_rule(p)
-        slopes = np.empty((3, len(nodes)))  # own, other, kappa at each node
-        dV = np.zeros_like(V)
-        for k, (x, weight) in enumerate(zip(nodes, weights, strict=True)):
-            P = x * V
-            P += ((1 - x) * V_mean)[:, None, :]
-            _softmax(P)
-            unsure = P.mean(axis=1) - np.einsum("sar,sar->sr", P, P) / d_g  # mean_c P_c (1 - P_c)
-            D = self._error(P)
-            D_mean = D.mean(axis=1)
-            slopes[:, k] = np.einsum("sar,sar->", D, V) / d_g, (D_mean * V_mean).sum(), (unsure * spread).sum()
-            D *= weight * x
-            D += (weight * (1 - x) * D_mean)[:, None, :]
-            dV += D
+        dV, (own, other, kappa) = self._answer(V, pi)
         dy = np.zeros_like(y)
         if self.frozen != "attention":
-            own, other, kappa = _through(nodes, slopes / N, p)
             dl_dpi = (kappa[:, None] * pi - other[:, None]) / self.L
             np.fill_diagonal(dl_dpi, -own / self.L)
             dl_dl = pi * (dl_dpi - (pi * dl_dpi).sum(axis=1, keepdims=True))
@@ -109,6 +104,38 @@ class Column:
         if self.frozen != "logic":
             dy[-V.size :] = self.eta * (dV - d_g * N * self.weight_decay * V if self.weight_decay else dV).ravel()
         return dy
+
+    def _answer(self, V: Array, pi: Array) -> tuple[Array, Array]:
+        """What columns and attention learn from each other: dV/dalpha per eta, and the pulls at each position.
+
+        The pulls (3, L) are mean D_c . V_c of a position's own action, mean Dbar . Vbar of any other, and kappa.
+        """
+        N, d_g, _ = self.shape
+        p, V_mean = np.diagonal(pi), V.mean(axis=1)
+        spread = np.einsum("sar,sar->sr", V, V) / d_g - V_mean**2  # var_b V_b
+        pulling = V - self.memory * self._learned(V) if self.memory else V
+        nodes, weights = two_point_rule(p)
+        pulls, P_mean, dV = np.empty((3, len(nodes))), np.zeros_like(V_mean), np.zeros_like(V)
+        for k, (x, weight) in enumerate(zip(nodes, weights, strict=True)):
+            P = x * V
+            P += ((1 - x) * V_mean)[:, None, :]
+            _softmax(P)
+            P_mean += weight * P.mean(axis=1)
+            unsure = P.mean(axis=1) - np.einsum("sar,sar->sr", P, P) / d_g  # mean_c P_c (1 - P_c)
+            D = self._error(P)
+            D_mean = D.mean(axis=1)
+            pulls[:, k] = np.einsum("sar,sar->", D, pulling) / d_g, (D_mean * V_mean).sum(), (unsure * spread).sum()
+            D *= weight * x
+            D += (weight * (1 - x) * D_mean)[:, None, :]
+            dV += D
+        mixing = float(np.mean((pi * pi).sum(axis=1) - p * p))
+        dV -= mixing * _curvature(P_mean, V - V_mean[:, None, :])
+        return dV, _through(nodes, pulls / N, p)
+
+    def _learned(self, V: Array) -> Array:
+        """What each column has learned that the mean column of its state has not."""
+        grown = V - self.first
+        return grown - grown.mean(axis=1, keepdims=True)
 
     def _error(self, P: Array) -> Array:
         """D[s, c] = share[s, c] (onehot(sigma_c(s)) - P[s, c]), in the place of P."""
@@ -137,6 +164,11 @@ def two_point_rule(p: Array) -> tuple[Array, Array]:
     root = np.sqrt(skew**2 + 4 * variance)
     below, above = (skew - root) / 2, (skew + root) / 2
     return p.mean() + np.array([below, above]), np.array([above, -below]) / root
+
+
+def _curvature(P: Array, x: Array) -> Array:
+    """(diag(P) - P P^T) x for P (N, N) and x (N, d_g, N): how the softmax answers a small change of its logits."""
+    return P[:, None, :] * (x - np.einsum("sr,sar->sa", P, x)[:, :, None])
 
 
 def _through(nodes: Array, values: Array, p: Array) -> Array:

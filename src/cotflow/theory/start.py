@@ -24,7 +24,7 @@ class Start:
     """A seed's permutations (d_g, N), initial weights in float64, and how often each (state, action) is trained.
 
     `share` (N, d_g) is the frequency of state s with action c among the predictions of the training set, times d_g N:
-    all ones for an infinite set.
+    all ones for an infinite set. `memory` is one over the mean count of a (state, action), 0 for an infinite set.
 
     >>> Start.of(Config.preset("smoke"), seed=0).share.shape
     (8, 8)
@@ -33,6 +33,7 @@ class Start:
     permutations: NDArray[np.int64]
     params: Params
     share: Array
+    memory: float = 0.0
 
     @classmethod
     def of(cls, cfg: Config, seed: int, params: Params | None = None, counts: Counts = "training") -> Start:
@@ -42,7 +43,8 @@ class Start:
         params = (Params.initial(cfg, seed) if params is None else params.check(cfg)).astype("float64")
         if counts == "training":
             task = Task(cfg, seed)
-            return cls(task.permutations, params, shares(task.train, cfg.N, cfg.d_g))
+            memory = cfg.N * cfg.d_g / task.train.actions.size
+            return cls(task.permutations, params, shares(task.train, cfg.N, cfg.d_g), memory)
         table = permutations(cfg.vocabulary, cfg.N, cfg.d_g, np.random.default_rng(check_seed(seed)))
         return cls(table, params, np.ones((cfg.N, cfg.d_g)))
 
