@@ -60,7 +60,7 @@ def each_share(work: Callable[[int, int], None], start: np.ndarray, threads: int
     others = [threading.Thread(target=guarded, args=share) for share in shares[1:]]
     for thread in others:
         thread.start()
-    work(*shares[0])
+    guarded(*shares[0])
     for thread in others:
         thread.join()
     if errors:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
+from numpy.polynomial import Chebyshev, Polynomial
 
 INT32 = ir.IntType(32)
 Builder = Any  # llvmlite comes without types: an ir.IRBuilder,
@@ -21,11 +22,11 @@ Value = Any  # and a vector or scalar ir.Value that it emitted
 class _Format:
     """What exponential and logarithm need to know of a float format."""
 
-    def __init__(self, bits: int, mantissa: int, exp_degree: int, log_terms: int) -> None:
+    def __init__(self, bits: int, mantissa: int, powers: Any, log_terms: int) -> None:
         self.integer = ir.IntType(bits)
         self.mantissa = mantissa
         self.bias = 2 ** (bits - mantissa - 2) - 1
-        self.exp_coefficients = [math.log(2) ** k / math.factorial(k) for k in range(exp_degree + 1)]
+        self.exp_coefficients = powers
         self.log_coefficients = [2.0 / math.log(2) / (2 * k + 1) for k in range(log_terms)]
 
     @staticmethod
@@ -33,8 +34,9 @@ class _Format:
         return SINGLE if isinstance(vector.element, ir.FloatType) else DOUBLE
 
 
-SINGLE = _Format(bits=32, mantissa=23, exp_degree=7, log_terms=5)
-DOUBLE = _Format(bits=64, mantissa=52, exp_degree=13, log_terms=11)
+# 2^r on [-1/2, 1/2]: by Chebyshev interpolation, a term shorter than the series, or by the series, whose terms are exact
+SINGLE = _Format(32, 23, Chebyshev.interpolate(np.exp2, 6, domain=[-0.5, 0.5]).convert(kind=Polynomial).coef, log_terms=5)
+DOUBLE = _Format(64, 52, [math.log(2) ** k / math.factorial(k) for k in range(14)], log_terms=11)
 
 
 def _constant(vector: Any, x: Any) -> ir.Constant:
@@ -71,7 +73,7 @@ def keep(builder: Builder, a: Value, mask: Value) -> Value:
 def exp2(builder: Builder, x: Value) -> Value:
     """2^x to about one unit in the last place, for |x| below 126 (single) or 1022 (double), which the caller ensures.
 
-    x = n + r with whole n, 2^r by its series. Adding 1.5 * 2^mantissa + bias rounds x to n and leaves n + bias in the lowest
+    x = n + r with whole n, 2^r by a polynomial. Adding 1.5 * 2^mantissa + bias rounds x to n and leaves n + bias in the lowest
     bits of the sum; shifted into the place of the exponent they are 2^n. NaN stays NaN through the product.
     """
     form, vector = _Format.of(x.type), x.type

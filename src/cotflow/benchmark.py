@@ -1,0 +1,164 @@
+"""How long one full-batch gradient takes: the fused kernel beside PyTorch formulations, and as N, L and n grow.
+
+Everything is timed in one run, formulations taking turns, so that what else the machine does falls on all of them. Every time
+includes attention and its pull-back.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from .config import Config
+from .gradients import gradient
+from .gradients.threads import cores
+from .params import Params
+from .task import Split, Task
+
+#: Formulations by the name of the backend or method, with what the table says of them.
+FORMULATIONS = {
+    "fused": "fused kernel",
+    "bag": "PyTorch eager, embedding_bag both ways",
+    "gather": "PyTorch eager, gather and autograd",
+    "literal": "PyTorch eager, a matrix per sample",
+}
+#: Sequences on which a formulation whose memory grows as n L^2 N or n L N^2 is timed, for times of all n.
+FEWER = {"gather": 4096, "literal": 1024}
+#: Seconds after which a formulation leaves the rounds, once it has taken part in three.
+BUDGET = 20.0
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Milliseconds of one gradient of all n sequences: median and quartiles over the rounds."""
+
+    name: str
+    N: int
+    L: int
+    d_g: int
+    n: int
+    threads: int
+    sequences: int
+    """Sequences that were timed; times are scaled to n, linear in them."""
+    rounds: int
+    milliseconds: float
+    low: float
+    high: float
+    ratio: float
+    """Median over rounds of the time relative to the fused kernel's in the same round, with as many threads."""
+
+    @property
+    def picoseconds(self) -> float:
+        """Time for one of the n L^2 N numbers that are combined."""
+        return 1e9 * self.milliseconds / (self.n * self.L**2 * self.N)
+
+
+def compare(cfg: Config, threads: Iterable[int] = (1, 2), rounds: int = 25, names: Iterable[str] | None = None) -> list[Timing]:
+    """The formulations side by side; PyTorch's are left out where it is not installed."""
+    if names is None:
+        names = FORMULATIONS if importlib.util.find_spec("torch") else ["fused"]
+    names = ["fused", *(name for name in names if name != "fused")]
+    return [timing for k in threads for timing in _race(cfg, names, k, rounds)]
+
+
+def scaling(cfg: Config, threads: int = 1, rounds: int = 9) -> dict[str, list[Timing]]:
+    """The fused kernel as each of N, L and n grows, the others as in `cfg`."""
+    n = cfg.n_train_seq
+    grown = {
+        "N": [cfg.replace(N=N) for N in (8, 16, 32, 64, 128)],
+        "L": [cfg.replace(L=L) for L in (5, 10, 20, 40)],
+        "n": [cfg.replace(n_train_seq=max(1, int(n * f))) for f in (1 / 8, 1 / 4, 1 / 2, 1, 2)],
+    }
+    return {name: [_race(c, ["fused"], threads, rounds)[0] for c in configs] for name, configs in grown.items()}
+
+
+def exponent(timings: list[Timing], name: str) -> float:
+    """The power of N, L or n by which time grows, by least squares on logarithms."""
+    x = [getattr(t, name) for t in timings]
+    return float(np.polyfit(np.log(x), np.log([t.milliseconds for t in timings]), 1)[0])
+
+
+def _race(cfg: Config, names: list[str], threads: int, rounds: int) -> list[Timing]:
+    task, params = Task(cfg, 0), Params.initial(cfg, 0)
+    n = len(task.train)
+    splits = {name: task.train.take(slice(min(n, FEWER.get(name, n)))) for name in names}
+    runs = {name: _runner(name, cfg, params, splits[name], threads) for name in names}
+    for run in runs.values():
+        run()  # compiles, sorts, warms up
+    times: dict[str, list[float]] = {name: [] for name in names}
+    for _ in range(rounds):
+        for name, run in runs.items():
+            if len(times[name]) < 3 or sum(times[name]) < BUDGET:
+                start = time.perf_counter()
+                run()
+                times[name].append(time.perf_counter() - start)
+    return list(_timings(cfg, times, {name: len(split) for name, split in splits.items()}, threads))
+
+
+def _timings(cfg: Config, times: dict[str, list[float]], sequences: dict[str, int], threads: int) -> Iterator[Timing]:
+    n = cfg.n_train_seq
+    for name, seconds in times.items():
+        ms = 1e3 * np.array(seconds) * n / sequences[name]
+        ratio = np.median(ms / (1e3 * np.array(times["fused"][: len(ms)])))
+        low, median, high = np.quantile(ms, [0.25, 0.5, 0.75])
+        sizes = (cfg.N, cfg.L, cfg.d_g, n)
+        yield Timing(name, *sizes, threads, sequences[name], len(ms), float(median), float(low), float(high), float(ratio))
+
+
+def _runner(name: str, cfg: Config, params: Params, split: Split, threads: int) -> Callable[[], object]:
+    if name == "fused":
+        return lambda: gradient(cfg, params, split, backend="fused", threads=threads)
+    import torch
+
+    from .gradients import autograd
+
+    def run() -> object:
+        torch.set_num_threads(threads)
+        return autograd.loss_and_gradient(cfg, params, split, method=name)
+
+    return run
+
+
+def report(cfg: Config, timings: list[Timing], grown: dict[str, list[Timing]] | None = None, as_json: bool = False) -> str:
+    """The results as a table to read, or as JSON."""
+    if as_json:
+        records = {"config": cfg.model_dump(mode="json"), "cores": cores(), "gradients": [asdict(t) for t in timings]}
+        if grown:
+            records["scaling"] = {name: [asdict(t) for t in series] for name, series in grown.items()}
+            records["exponents"] = {name: exponent(series, name) for name, series in grown.items()}
+        return json.dumps(records, indent=1)
+    console = Console(width=110)
+    with console.capture() as capture:
+        console.print(_comparison(cfg, timings))
+        for name, series in (grown or {}).items():
+            console.print(_series(name, series))
+    return capture.get()
+
+
+def _comparison(cfg: Config, timings: list[Timing]) -> Table:
+    table = Table(title=f"one gradient: N = {cfg.N}, L = {cfg.L}, d_g = {cfg.d_g}, n = {cfg.n_train_seq}, {cfg.dtype}")
+    for column in ("formulation", "threads", "sequences timed", "ms, median", "quartiles", "relative to fused"):
+        table.add_column(column, justify="left" if column == "formulation" else "right")
+    for t in timings:
+        spread = f"{t.low:.2f} to {t.high:.2f}"
+        cells = (FORMULATIONS[t.name], t.threads, t.sequences, f"{t.milliseconds:.2f}", spread, f"{t.ratio:.2f}")
+        table.add_row(*map(str, cells))
+    return table
+
+
+def _series(name: str, series: list[Timing]) -> Table:
+    power = f"time grows as {name}^{exponent(series, name):.2f}"
+    table = Table(title=f"fused kernel as {name} grows, {series[0].threads} thread(s): {power}")
+    for column in (name, "ms, median", "quartiles", "gradients a second", "ps for each of n L² N"):
+        table.add_column(column, justify="right")
+    for t in series:
+        cells = (getattr(t, name), f"{t.milliseconds:.2f}", f"{t.low:.2f} to {t.high:.2f}", f"{1e3 / t.milliseconds:.1f}")
+        table.add_row(*map(str, cells), f"{t.picoseconds:.1f}")
+    return table
