@@ -25,9 +25,9 @@ from .task import Split, Task
 #: Formulations by the name of the backend or method, with what the table says of them.
 FORMULATIONS = {
     "fused": "fused kernel",
-    "bag": "PyTorch eager, embedding_bag both ways",
-    "gather": "PyTorch eager, gather and autograd",
-    "literal": "PyTorch eager, a matrix per sample",
+    "bag": "PyTorch, embedding_bag both ways",
+    "gather": "PyTorch, gather and autograd",
+    "literal": "PyTorch, a matrix per sample",
 }
 #: Sequences on which a formulation whose memory grows as n L^2 N or n L N^2 is timed, for times of all n.
 FEWER = {"gather": 4096, "literal": 1024}
@@ -65,6 +65,11 @@ def compare(cfg: Config, threads: Iterable[int] = (1, 2), rounds: int = 25, name
     if names is None:
         names = FORMULATIONS if importlib.util.find_spec("torch") else ["fused"]
     names = ["fused", *(name for name in names if name != "fused")]
+    wrong = [name for name in names if name not in FORMULATIONS]
+    if wrong:
+        raise ValueError(f"formulations = {', '.join(wrong)} does not exist; allowed: {', '.join(FORMULATIONS)}")
+    if rounds < 1:
+        raise ValueError(f"rounds = {rounds} is not allowed; allowed: whole numbers from 1")
     return [timing for k in threads for timing in _race(cfg, names, k, rounds)]
 
 
@@ -115,9 +120,12 @@ def _timings(cfg: Config, times: dict[str, list[float]], sequences: dict[str, in
 def _runner(name: str, cfg: Config, params: Params, split: Split, threads: int) -> Callable[[], object]:
     if name == "fused":
         return lambda: gradient(cfg, params, split, backend="fused", threads=threads)
-    import torch
+    try:
+        import torch
 
-    from .gradients import autograd
+        from .gradients import autograd
+    except ImportError as error:
+        raise ValueError(f"formulation '{name}' needs PyTorch: pip install 'cotflow[torch]' ({error})") from None
 
     def run() -> object:
         torch.set_num_threads(threads)
@@ -134,7 +142,7 @@ def report(cfg: Config, timings: list[Timing], grown: dict[str, list[Timing]] | 
             records["scaling"] = {name: [asdict(t) for t in series] for name, series in grown.items()}
             records["exponents"] = {name: exponent(series, name) for name, series in grown.items()}
         return json.dumps(records, indent=1)
-    console = Console(width=110)
+    console = Console(width=130)
     with console.capture() as capture:
         console.print(_comparison(cfg, timings))
         for name, series in (grown or {}).items():
@@ -145,7 +153,7 @@ def report(cfg: Config, timings: list[Timing], grown: dict[str, list[Timing]] | 
 def _comparison(cfg: Config, timings: list[Timing]) -> Table:
     table = Table(title=f"one gradient: N = {cfg.N}, L = {cfg.L}, d_g = {cfg.d_g}, n = {cfg.n_train_seq}, {cfg.dtype}")
     for column in ("formulation", "threads", "sequences timed", "ms, median", "quartiles", "relative to fused"):
-        table.add_column(column, justify="left" if column == "formulation" else "right")
+        table.add_column(column, justify="left" if column == "formulation" else "right", no_wrap=True)
     for t in timings:
         spread = f"{t.low:.2f} to {t.high:.2f}"
         cells = (FORMULATIONS[t.name], t.threads, t.sequences, f"{t.milliseconds:.2f}", spread, f"{t.ratio:.2f}")
