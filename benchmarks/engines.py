@@ -19,12 +19,16 @@ import cotflow as cf
 from cotflow.attention import attention
 from cotflow.engines import make_engine
 from cotflow.engines.descent import Descent
+from cotflow.engines.laws import Plain
+from cotflow.engines.leap import Leap
+from cotflow.engines.quadrature import SUM
 from cotflow.gradients.backends import Backend, backend
 from cotflow.observables import order_parameters
 from cotflow.runs import train
 
 NAMES = ("A", "R", "S", "loss")
 SOLVERS = {"RK45": RK45, "DOP853": DOP853, "LSODA": LSODA}
+PLAIN = "leap, plain force"
 Curves = dict[str, np.ndarray]
 Runner = Callable[[cf.Config, cf.Task, Backend, float], tuple[Curves, int]]
 
@@ -34,7 +38,7 @@ def main() -> None:
     parser.add_argument("--preset", default="main")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--references", default="results/references")
-    parser.add_argument("--methods", nargs="+", default=["leap", "flow", *SOLVERS])
+    parser.add_argument("--methods", nargs="+", default=["leap", PLAIN, "flow", *SOLVERS])
     parser.add_argument("--tolerances", type=float, nargs="+", default=[3e-4, 1e-4, 3e-5, 2e-5, 1e-5, 1e-6, 1e-7])
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
@@ -78,10 +82,22 @@ def _measure(
         ]
 
 
+class PlainLeap(Leap):
+    """Leap without the closed form of attention: the force on every weight is interpolated."""
+
+    def _law(self, cfg: cf.Config) -> Plain:
+        return Plain(self._force, cfg.lr, SUM)
+
+
 def _engine(name: str) -> Runner:
     def run(cfg: cf.Config, task: cf.Task, made: Backend, tolerance: float) -> tuple[Curves, int]:
         start = cf.Params.initial(cfg, task.seed)
-        engine = make_engine(name, cfg, task, start, made, rtol=tolerance, atol=tolerance, max_gradients=100_000)
+        options = {"rtol": tolerance, "atol": tolerance, "max_gradients": 100_000}
+        engine = (
+            PlainLeap(cfg, task, start, made, **options)
+            if name == PLAIN
+            else make_engine(name, cfg, task, start, made, **options)
+        )
         rows = []
         for epoch in cfg.eval_epochs:
             while engine.epoch < epoch:

@@ -31,7 +31,7 @@ def attention(cfg: Config, w_q: np.ndarray, w_k: np.ndarray) -> np.ndarray:
 
 def scores(w_q: np.ndarray, w_k: np.ndarray, omega: np.ndarray, L: int) -> np.ndarray:
     """Attention scores l[t, j] before the softmax; shape (L, L)."""
-    cos, sin, pairs = _rotations(omega, L)
+    cos, sin, pairs = rotations(omega, L)
     q, k = _planes(w_q), _planes(w_k)
     dot = q[:, 0] * k[:, 0] + q[:, 1] * k[:, 1]
     cross = q[:, 1] * k[:, 0] - q[:, 0] * k[:, 1]
@@ -53,7 +53,7 @@ def pull_back(cfg: Config, w_q: np.ndarray, w_k: np.ndarray, pi: np.ndarray, d_p
 def scores_pull_back(w_q: np.ndarray, w_k: np.ndarray, omega: np.ndarray, d_l: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Carry a gradient with respect to the scores l (L, L) back to w_q and w_k; both shape (d_h,)."""
     L = len(d_l)
-    cos, sin, pairs = _rotations(omega, L)
+    cos, sin, pairs = rotations(omega, L)
     by_offset = np.zeros(2 * L - 1)
     np.add.at(by_offset, pairs, d_l)
     by_offset /= np.sqrt(len(w_q))
@@ -68,7 +68,7 @@ def _planes(w: np.ndarray) -> np.ndarray:
     return np.asarray(w, dtype=np.float64).reshape(-1, 2)
 
 
-def _rotations(omega: np.ndarray, L: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def rotations(omega: np.ndarray, L: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Cos and sin of w_n D for the offsets D = -(2L-1)..-1, and each pair's (t, j) index into them."""
     offsets = np.arange(-(2 * L - 1), 0)
     angle = offsets[:, None] * omega[None, :]

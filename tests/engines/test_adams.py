@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from cotflow.engines.adams import ARRAYS, Adams
+from cotflow.engines.laws import Plain
 from cotflow.engines.quadrature import INTEGRAL, SUM
 from cotflow.errors import BudgetExceeded, Diverged, RunFailed
 
@@ -51,7 +52,7 @@ def test_the_rules_add_up_polynomials_exactly(h, degree):
 
 def test_held_at_one_epoch_it_is_gradient_descent_to_the_last_bit():
     f, x0, _ = MAPS["logistic"]
-    adams = Adams(unforced(f), np.array(x0), 0.3, 40, SUM, max_step=1)
+    adams = Adams(Plain(unforced(f), 0.3, SUM), np.array(x0), 40, max_step=1)
     for expected in iterate(f, x0, 0.3, 40)[1:]:
         adams.advance()
         assert adams.x.tobytes() == expected.tobytes()
@@ -67,7 +68,7 @@ def test_a_force_that_is_a_polynomial_in_time_is_summed_exactly_up_to_the_order(
     def f(x):
         return np.array([1 / eta, np.polyval(c, x[0] / epochs)])
 
-    adams = run(Adams(unforced(f), np.zeros(2), eta, epochs, SUM, rtol=0, atol=1e-9, max_order=8))
+    adams = run(Adams(Plain(unforced(f), eta, SUM), np.zeros(2), epochs, rtol=0, atol=1e-9, max_order=8))
     expected = eta * np.polyval(c, np.arange(epochs) / epochs).sum()
     assert adams.x[1] == pytest.approx(expected, rel=1e-11)
     # With more steps than a few the order would not have been recognised
@@ -82,7 +83,7 @@ def test_fitted_order_of_convergence(name, order):
     exact = iterate(f, x0, 0.0002, epochs)
     lengths, errors = [], []
     for tolerance in 10.0 ** -np.arange(order + 3.0, order + 5.5, 0.5):
-        adams, worst = Adams(unforced(f), np.array(x0), 0.0002, epochs, SUM, rtol=0, atol=tolerance, max_order=order), 0.0
+        adams, worst = Adams(Plain(unforced(f), 0.0002, SUM), np.array(x0), epochs, rtol=0, atol=tolerance, max_order=order), 0.0
         while adams.epoch < epochs:
             adams.advance()
             worst = max(worst, np.abs(adams.x - exact[int(adams.epoch)]).max())
@@ -96,8 +97,8 @@ def test_fitted_order_of_convergence(name, order):
 def test_the_integral_rule_follows_the_flow_and_the_sum_rule_does_not():
     f, x0, _ = MAPS["linear"]
     x0 = np.array(x0)
-    flow = run(Adams(unforced(f), x0, 0.01, 300, INTEGRAL, rtol=0, atol=1e-9)).x
-    leap = run(Adams(unforced(f), x0, 0.01, 300, SUM, rtol=0, atol=1e-9)).x
+    flow = run(Adams(Plain(unforced(f), 0.01, INTEGRAL), x0, 300, rtol=0, atol=1e-9)).x
+    leap = run(Adams(Plain(unforced(f), 0.01, SUM), x0, 300, rtol=0, atol=1e-9)).x
     assert flow == pytest.approx(np.exp(3 * LINEAR) * x0, abs=2e-8)
     assert leap == pytest.approx((1 + 0.01 * LINEAR) ** 300 * x0, abs=2e-8)
     assert np.abs(flow - leap).max() > 1e-3
@@ -113,7 +114,7 @@ def test_dense_output_and_potential_are_of_the_integrators_own_quality(rule):
         return 0.5 * float(curvature @ x**2), -curvature * x
 
     factor = 1 - eta * curvature if rule is SUM else np.exp(-eta * curvature)
-    adams = Adams(bowl, x0, eta, epochs, rule, rtol=0, atol=1e-7)
+    adams = Adams(Plain(bowl, eta, rule), x0, epochs, rtol=0, atol=1e-7)
     worst_x, worst_v, longest = 0.0, 0.0, 0.0
     while adams.epoch < epochs:
         adams.advance()
@@ -137,8 +138,8 @@ def test_a_block_of_two_weights_is_not_drowned_by_ten_thousand_quiet_ones():
     eta, epochs = 0.01, 600
     exact = iterate(f, np.array([1.0, 0.0]), eta, epochs)[-1]
     x0 = np.concatenate([[1.0, 0.0], np.ones(10_000)])
-    together = run(Adams(unforced(f), x0, eta, epochs, SUM, rtol=0, atol=1e-6))
-    apart = run(Adams(unforced(f), x0, eta, epochs, SUM, [slice(0, 2), slice(2, None)], rtol=0, atol=1e-6))
+    together = run(Adams(Plain(unforced(f), eta, SUM), x0, epochs, rtol=0, atol=1e-6))
+    apart = run(Adams(Plain(unforced(f), eta, SUM), x0, epochs, [slice(0, 2), slice(2, None)], rtol=0, atol=1e-6))
     assert np.abs(apart.x[:2] - exact).max() < 3e-6
     assert np.abs(together.x[:2] - exact).max() > 1e-5
 
@@ -147,7 +148,7 @@ def test_a_state_carries_on_with_the_same_bits():
     f, x0, _ = MAPS["logistic"]
 
     def fresh() -> Adams:
-        return Adams(unforced(f), np.array(x0), 0.01, 900, SUM, rtol=1e-7, atol=1e-7)
+        return Adams(Plain(unforced(f), 0.01, SUM), np.array(x0), 900, rtol=1e-7, atol=1e-7)
 
     whole, first = fresh(), fresh()
     for _ in range(9):
@@ -174,13 +175,13 @@ def test_an_overflow_on_the_way_is_retreated_from():
             raise Diverged("not finite")
         return 0.0, 1 - x
 
-    adams = run(Adams(law, np.array([0.0]), 0.01, 800, SUM, rtol=0, atol=1e-2))
+    adams = run(Adams(Plain(law, 0.01, SUM), np.array([0.0]), 800, rtol=0, atol=1e-2))
     assert adams.x[0] == pytest.approx(1 - 0.99**800, abs=2e-2)
 
 
 def test_failures_say_what_to_do():
     with pytest.raises(BudgetExceeded, match=r"7 gradients are spent at epoch \d+ of 100000; raise max_gradients, loosen rtol"):
-        run(Adams(unforced(np.cos), np.array([0.0]), 0.1, 100_000, SUM, max_gradients=7))
+        run(Adams(Plain(unforced(np.cos), 0.1, SUM), np.array([0.0]), 100_000, max_gradients=7))
 
     def nowhere(x, epoch):
         if epoch > 10:
@@ -188,6 +189,6 @@ def test_failures_say_what_to_do():
         return 0.0, -x
 
     with pytest.raises(Diverged, match="not finite at epoch 11"):
-        run(Adams(nowhere, np.ones(1), 0.01, 100, SUM))
+        run(Adams(Plain(nowhere, 0.01, SUM), np.ones(1), 100))
     with pytest.raises(RunFailed, match="no step from epoch 10"):
-        run(Adams(nowhere, np.ones(1), 0.01, 100, INTEGRAL))
+        run(Adams(Plain(nowhere, 0.01, INTEGRAL), np.ones(1), 100))

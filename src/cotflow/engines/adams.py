@@ -7,21 +7,20 @@ polynomial is kept in Newton's form: with divided differences D_j of f and w_j(t
 
     predictor  x + eta sum_{j<q} D_j M_j,    corrector = predictor + eta D_q M_q,    M_j = sum of w_j over the step.
 
-With an integral in place of the sum the same machinery follows dx/dk = eta f(x), the gradient flow.
+With an integral in place of the sum the same machinery follows dx/dk = eta f(x), the gradient flow. What exactly is interpolated,
+f or quantities from which f follows, is the affair of a `Law`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..errors import BudgetExceeded, Diverged, RunFailed
-from .quadrature import Rule
-
-Force = Callable[[np.ndarray, float], tuple[float, np.ndarray]]
+from .laws import Law
 
 # The step is chosen to meet this part of the tolerance: what is aimed lower is rarely rejected
 AIM = 0.1
@@ -34,13 +33,14 @@ class Trial(NamedTuple):
 
     x: np.ndarray
     table: np.ndarray
-    sizes: np.ndarray
+    step_table: np.ndarray
     error: float
     potential: float
+    slope: float
 
 
 class Adams:
-    """Variable step, variable order; a step costs one evaluation of f, which serves as corrector and as history.
+    """Variable step, variable order; a step costs one evaluation, which serves as corrector and as history.
 
     The error of a step is taken to be all of |corrector - predictor|, the root mean square over a block of x of its size
     relative to atol + rtol |x|, and the largest block counts. It bounds the corrector's error generously, and what it costs
@@ -49,11 +49,9 @@ class Adams:
 
     def __init__(
         self,
-        force: Force,
+        law: Law,
         x: np.ndarray,
-        eta: float,
         end: float,
-        rule: Rule,
         blocks: Sequence[slice] = (slice(None),),
         rtol: float = 1e-5,
         atol: float = 1e-5,
@@ -61,12 +59,12 @@ class Adams:
         max_step: float = math.inf,
         max_gradients: float = math.inf,
     ) -> None:
-        self.force, self.eta, self.end, self.rule, self.blocks = force, eta, end, rule, blocks
+        self.law, self.end, self.blocks = law, end, blocks
         self.rtol, self.atol, self.max_order, self.max_step = rtol, atol, max_order, max_step
         self.max_gradients = max_gradients
         self.x = np.array(x, dtype=np.float64)
         self.epoch: float = 0
-        self.nodes, self.table = np.zeros(0), np.zeros((0, self.x.size))
+        self.nodes, self.table = np.zeros(0), np.zeros((0, 0))
         self.order, self.step = 1, 1.0
         self.gradients = self.steps = self.rejected = 0
         self.orders = np.zeros(max_order, dtype=np.int64)
@@ -76,11 +74,12 @@ class Adams:
         self.potential, self.slope = np.zeros(2), np.zeros(2)
 
     def begin(self) -> None:
-        """Evaluate f at the start, once."""
+        """Evaluate the signal at the start, once."""
         if len(self.nodes) == 0:
-            potential, f = self._evaluate(self.x, self.epoch)
-            self.nodes, self.table = np.array([self.epoch]), f[None]
-            self.potential[:], self.slope[:] = potential, self._slope(self.nodes, self.table)
+            potential, g = self._evaluate(self.x, self.epoch)
+            f = self.law.force(self.x, g)
+            self.nodes, self.table = np.array([self.epoch]), g[None]
+            self.potential[:], self.slope[:] = potential, -self.law.eta * _dot(f, f)
 
     def advance(self) -> None:
         """Take one step that meets the tolerance."""
@@ -105,8 +104,7 @@ class Adams:
             return self.x, float(self.potential[1])
         if epoch == first:
             return self.start, float(self.potential[0])
-        moments = self.rule.moments(self.step_nodes, first, epoch - first)
-        x = self.start + self.eta * (moments @ self.step_table)
+        x = self.law.carry(self.start, self.step_nodes, self.step_table, first, epoch - first)
         return x, _hermite(epoch - first, last - first, self.potential, self.slope)
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -123,36 +121,37 @@ class Adams:
 
     def _attempt(self, h: float) -> Trial | None:
         """One step of h epochs; None where f is not finite at its end and a shorter one may do better."""
-        q = self.order
-        moments = self.rule.moments(self.nodes[:q], self.epoch, h)
-        predicted = self.x + self.eta * (moments[:q] @ self.table[:q])
+        q, law = self.order, self.law
+        predicted = law.carry(self.x, self.nodes[:q], self.table[:q], self.epoch, h)
         try:
-            potential, f = self._evaluate(predicted, self.epoch + h)
+            potential, g = self._evaluate(predicted, self.epoch + h)
         except Diverged:
             if self._exact(h):
                 raise
             return None
-        table = self._differences(f, self.epoch + h)
-        sizes = self._sizes(table)
-        correction = self.eta * moments[q] * table[q]
-        error = self.eta * abs(moments[q]) * sizes[q]
-        # The gradient of the potential is -f, so the correction changes it by -f · correction
-        return Trial(predicted + correction, table, sizes, error, potential - float(f @ correction))
+        table = self._differences(g, self.epoch + h)
+        step_table = np.vstack([self.table[:q], table[q : q + 1]])
+        before = self.x if h <= 1 else law.carry(self.x, self.nodes[:q], step_table, self.epoch, h - 1)
+        corrected = law.carry(self.x, self.nodes[:q], step_table, self.epoch, h)
+        error = float(self._sizes((corrected - predicted)[None])[0])
+        # The gradient of the potential is -f, and the path goes along eta f: at the middle of two steps, if it goes by steps
+        f = law.force(predicted, g)
+        along = (law.eta * f + corrected - before) / 2 if law.rule.discrete else law.eta * f
+        return Trial(corrected, table, step_table, error, potential - _dot(f, corrected - predicted), -_dot(f, along))
 
     def _accept(self, h: float, trial: Trial) -> None:
         q = self.order
-        self.start, self.step_nodes = self.x, self.nodes[:q]
-        self.step_table = np.vstack([self.table[:q], trial.table[q : q + 1]])
+        self.start, self.step_nodes, self.step_table = self.x, self.nodes[:q], trial.step_table
         end = self.epoch + h
         self.span = np.array([self.epoch, end])
         self.x, self.epoch = trial.x, end
         self.nodes = np.concatenate([[end], self.nodes])[: self.max_order + 1]
         self.table = trial.table[: self.max_order + 1]
         self.potential = np.array([self.potential[1], trial.potential])
-        self.slope = np.array([self.slope[1], self._slope(self.nodes[: q + 1], self.table[: q + 1])])
+        self.slope = np.array([self.slope[1], trial.slope])
         self.steps += 1
         self.orders[q - 1] += 1
-        self.order, self.step = self._next(h, trial.sizes)
+        self.order, self.step = self._next(h, self._sizes(self.law.effect(self.x, trial.table)))
 
     def _next(self, h: float, sizes: np.ndarray) -> tuple[int, float]:
         """The order whose step may be longest, by the error that the divided differences foretell, and that step."""
@@ -169,7 +168,8 @@ class Adams:
         if trial is None:
             shorter = h / GROWTH
         else:
-            shorter = self._reach(self.order, trial.sizes[self.order], 0.8 * h)
+            size = self._sizes(self.law.effect(self.x, trial.table[self.order : self.order + 1]))[0]
+            shorter = self._reach(self.order, size, 0.8 * h)
         shorter = self._whole(shorter)
         if shorter < 1e-9 * self.end:
             raise RunFailed(f"no step from epoch {self.epoch:g} meets the tolerance; loosen rtol and atol, or use engine 'steps'")
@@ -177,7 +177,7 @@ class Adams:
 
     def _reach(self, q: int, size: float, longest: float) -> float:
         """The longest step (at most `longest`) of order q whose error stays at what is aimed at."""
-        low, high = (1.0 if self.rule.discrete else 1e-9 * self.end), self._whole(min(longest, self.max_step))
+        low, high = (1.0 if self.law.rule.discrete else 1e-9 * self.end), self._whole(min(longest, self.max_step))
         if high <= low or self._error(q, size, high) <= AIM:
             return max(low, high)
         while high > 1.02 * low and self._whole(math.sqrt(low * high)) not in (low, high):
@@ -187,7 +187,7 @@ class Adams:
 
     def _error(self, q: int, size: float, h: float) -> float:
         """By how much corrector and predictor of order q will differ after h epochs: eta M_q(h) |D_q|."""
-        return self.eta * size * float(self.rule.moments(self.nodes[:q], self.epoch, h)[q])
+        return self.law.eta * size * float(self.law.rule.moments(self.nodes[:q], self.epoch, h)[q])
 
     def _fit(self, h: float) -> float:
         """The step, cut at the end of the run, with no sliver left."""
@@ -195,10 +195,10 @@ class Adams:
         return left if h >= left else h if 2 * h <= left else self._whole((left + 1) / 2)
 
     def _whole(self, h: float) -> float:
-        return max(1.0, math.floor(h)) if self.rule.discrete else h
+        return max(1.0, math.floor(h)) if self.law.rule.discrete else h
 
     def _exact(self, h: float) -> bool:
-        return self.rule.discrete and h == 1
+        return self.law.rule.discrete and h == 1
 
     def _evaluate(self, x: np.ndarray, epoch: float) -> tuple[float, np.ndarray]:
         if self.gradients >= self.max_gradients:
@@ -207,37 +207,33 @@ class Adams:
                 "and atol, or, where the learning rate is so large that single steps jump, use engine 'steps'"
             )
         self.gradients += 1
-        potential, f = self.force(x, epoch)
-        if not (math.isfinite(potential) and np.isfinite(f).all()):
+        potential, g = self.law.signal(x, epoch)
+        if not (math.isfinite(potential) and np.isfinite(g).all()):
             raise Diverged(f"the force is no longer finite at epoch {epoch:g}; a smaller learning rate may help")
-        return potential, f
+        return potential, g
 
-    def _differences(self, f: np.ndarray, epoch: float) -> np.ndarray:
-        """Divided differences of f through the new epoch and the history, newest first; row j has j+1 nodes."""
-        table = np.empty((len(self.nodes) + 1, len(f)))
-        table[0] = f
+    def _differences(self, g: np.ndarray, epoch: float) -> np.ndarray:
+        """Divided differences of the signal through the new epoch and the history, newest first; row j has j+1 nodes."""
+        table = np.empty((len(self.nodes) + 1, len(g)))
+        table[0] = g
         for j in range(len(self.nodes)):
             np.subtract(table[j], self.table[j], out=table[j + 1])
             table[j + 1] /= epoch - self.nodes[j]
         return table
 
-    def _sizes(self, table: np.ndarray) -> np.ndarray:
-        """Root mean square of each difference in units of the tolerance, over the worst block."""
-        scaled = table / (self.atol + self.rtol * np.abs(self.x))
+    def _sizes(self, rows: np.ndarray) -> np.ndarray:
+        """Root mean square of each row in units of the tolerance, over its worst block."""
+        scaled = rows / (self.atol + self.rtol * np.abs(self.x))
         parts = [np.sqrt(np.einsum("jd,jd->j", part, part) / part.shape[1]) for b in self.blocks if (part := scaled[:, b]).size]
         return np.max(parts, axis=0)
-
-    def _slope(self, nodes: np.ndarray, table: np.ndarray) -> float:
-        """Change of the potential per epoch: -f · dx/dk, dx/dk being the mean of this step of descent and the one before."""
-        f = table[0]
-        if self.rule.discrete:
-            before = np.concatenate([[1.0], np.cumprod(nodes[0] - 1 - nodes[:-1])]) @ table
-            return -self.eta * float(f @ (f + before)) / 2
-        return -self.eta * float(f @ f)
 
 
 ARRAYS = ("x", "nodes", "table", "orders", "span", "start", "step_nodes", "step_table", "potential", "slope")
 SCALARS = ("epoch", "order", "step", "gradients", "steps", "rejected")
+
+
+def _dot(a: np.ndarray, b: np.ndarray) -> float:
+    return float(np.einsum("d,d->", a, b))
 
 
 def _hermite(s: float, h: float, values: np.ndarray, slopes: np.ndarray) -> float:

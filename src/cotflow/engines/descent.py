@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -32,14 +33,8 @@ class Descent:
         """Loss at `params` and f; `Diverged` where either is not finite."""
         with np.errstate(over="ignore", invalid="ignore"):
             loss, gradient = self.backend.loss_and_gradient(self.cfg, params, split)
-        self.evaluations += 1
         blocks = dict(gradient.items())
-        if not math.isfinite(loss) or not all(np.isfinite(block).all() for block in blocks.values()):
-            raise Diverged(
-                f"the loss is no longer finite at epoch {epoch:g} with lr = {self.cfg.lr:g} "
-                f"(last finite loss: {self.last_loss:.6g}); a smaller learning rate may help"
-            )
-        self.last_loss = loss
+        self._check(loss, blocks.values(), epoch)
         weights = dict(params.items())
         for name, block in blocks.items():
             if name in frozen_blocks(self.cfg):
@@ -49,6 +44,21 @@ class Descent:
             else:
                 blocks[name] = -block
         return loss, Params(**blocks)
+
+    def logic(self, pi: np.ndarray, m: np.ndarray, split: Split, epoch: float) -> tuple[float, np.ndarray, np.ndarray]:
+        """Loss under attention pi, and its gradient in pi and in m, without weight decay; `Diverged` where any is not finite."""
+        loss, d_pi, d_m = self.backend.logic_gradient(pi, m, split)
+        self._check(loss, (d_pi, d_m), epoch)
+        return loss, d_pi, d_m
+
+    def _check(self, loss: float, gradients: Iterable[np.ndarray], epoch: float) -> None:
+        self.evaluations += 1
+        if not math.isfinite(loss) or not all(np.isfinite(gradient).all() for gradient in gradients):
+            raise Diverged(
+                f"the loss is no longer finite at epoch {epoch:g} with lr = {self.cfg.lr:g} "
+                f"(last finite loss: {self.last_loss:.6g}); a smaller learning rate may help"
+            )
+        self.last_loss = loss
 
 
 def frozen_blocks(cfg: Config) -> tuple[str, ...]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from ..config import Config
+from .laws import Law, Plain
 from .leap import Leap
 from .quadrature import INTEGRAL
 
 
 class Flow(Leap):
-    """dx/dtau = f(x) with tau = eta * epoch: the machinery of `Leap` with an integral where SGD has a sum."""
+    """dx/dtau = f(x) with tau = eta * epoch: the machinery of `leap` on the plain force, with an integral where SGD has a sum."""
 
     name = "flow"
-    rule = INTEGRAL
+
+    def _law(self, cfg: Config) -> Law:
+        return Plain(self._force, cfg.lr, INTEGRAL)

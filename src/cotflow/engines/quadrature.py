@@ -27,6 +27,11 @@ class Rule:
         return np.cumprod(factors, axis=0) @ weights
 
 
+def combine(moments: np.ndarray, table: np.ndarray) -> np.ndarray:
+    """The sum of the rows of `table` (q, D), each times its moment; with the same bits whatever threads BLAS may have."""
+    return np.einsum("j,jd->d", moments[: len(table)], table)
+
+
 SUM = Rule(discrete=True)
 INTEGRAL = Rule(discrete=False)
 

@@ -54,6 +54,16 @@ def loss_and_gradient(
     return loss, Params(*(d.cpu().numpy().astype(params.m.dtype, copy=False) for d in blocks))
 
 
+def logic_gradient(
+    pi: np.ndarray, m: np.ndarray, split: Split, device: str | None = None
+) -> tuple[float, np.ndarray, np.ndarray]:
+    """Mean cross-entropy under attention pi (L, L), and its gradient in pi (float64) and in m."""
+    place, matrices = place_of(device), torch.tensor(m, device=place_of(device))
+    weights = torch.from_numpy(np.ascontiguousarray(pi)).to(place, matrices.dtype)
+    loss, d_pi, d_m = _bagged(weights, matrices, prepare(split, m.shape[1], m.shape[0], place))
+    return loss, d_pi.cpu().numpy().astype(np.float64), d_m.cpu().numpy()
+
+
 def statistics(cfg: Config, params: Params, split: Split, device: str | None = None) -> Statistics:
     """Loss, next-token accuracy, mean and variance of correct and other logits over a split's samples and positions."""
     if not vector_keys(cfg):

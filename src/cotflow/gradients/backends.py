@@ -22,6 +22,10 @@ class Backend(Protocol):
         """Mean cross-entropy over all sequences and positions, and its gradient, in the weights' precision."""
         ...
 
+    def logic_gradient(self, pi: np.ndarray, m: np.ndarray, split: Split) -> tuple[float, np.ndarray, np.ndarray]:
+        """Mean cross-entropy under attention pi (L, L) and its gradient in pi (float64) and m (the precision of m)."""
+        ...
+
     def statistics(self, cfg: Config, params: Params, split: Split) -> Statistics:
         """Loss, next-token accuracy and logit statistics of a split."""
         ...
@@ -44,14 +48,16 @@ class Fused:
         self.threads = threads
 
     def loss_and_gradient(self, cfg: Config, params: Params, split: Split) -> tuple[float, Params]:
-        from . import fused
-
         pi = self.attention(cfg, params, split)
-        plan = fused.prepare(split, cfg.N, cfg.d_g)
-        loss, d_pi, d_m = fused.loss_and_gradient(pi, params.m, plan, self.threads)
+        loss, d_pi, d_m = self.logic_gradient(pi, params.m, split)
         d_q, d_k = pull_back(cfg, params.w_q, params.w_k, pi, d_pi)
         dtype = params.m.dtype
         return loss, Params(d_q.astype(dtype), d_k.astype(dtype), d_m)
+
+    def logic_gradient(self, pi: np.ndarray, m: np.ndarray, split: Split) -> tuple[float, np.ndarray, np.ndarray]:
+        from . import fused
+
+        return fused.loss_and_gradient(pi, m, fused.prepare(split, m.shape[1], m.shape[0]), self.threads)
 
     def statistics(self, cfg: Config, params: Params, split: Split) -> Statistics:
         from . import fused
@@ -85,6 +91,9 @@ class Torch:
 
     def loss_and_gradient(self, cfg: Config, params: Params, split: Split) -> tuple[float, Params]:
         return self._autograd.loss_and_gradient(cfg, params, split, self.device)
+
+    def logic_gradient(self, pi: np.ndarray, m: np.ndarray, split: Split) -> tuple[float, np.ndarray, np.ndarray]:
+        return self._autograd.logic_gradient(pi, m, split, self.device)
 
     def statistics(self, cfg: Config, params: Params, split: Split) -> Statistics:
         return self._autograd.statistics(cfg, params, split, self.device)
