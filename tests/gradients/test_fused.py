@@ -84,7 +84,8 @@ def test_a_weight_that_is_not_finite_shows_in_the_loss(value, block):
     assert fused.rollout(pi, m, task.test.actions, task.test.states[:, 0]).max() < cfg.N
 
 
-def test_results_do_not_depend_on_the_number_of_threads_or_on_the_run():
+def test_results_do_not_depend_on_the_number_of_threads_or_on_the_run(monkeypatch):
+    monkeypatch.setattr(threads, "LEAST", 1)
     cfg, task, params = problem(SIZES[1], n_train_seq=5000, dtype="float32")
     pi = pi_of(cfg, params)
     plans = fused.prepare(task.train, cfg.N, cfg.d_g), fused.prepare(cf.Task(cfg, 0).train, cfg.N, cfg.d_g)
@@ -151,7 +152,8 @@ def test_variances_of_logits_far_from_zero_are_sound():
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
-def test_rollouts_are_the_oracles(size):
+def test_rollouts_are_the_oracles(size, monkeypatch):
+    monkeypatch.setattr(threads, "LEAST", 1)
     cfg, task, params = problem(size)
     actions, s0 = task.train.actions, task.train.states[:, 0]
     expected = oracles.rollout(pi_of(cfg, params), params.m, actions, s0)
@@ -186,13 +188,22 @@ def test_threads_come_from_keyword_then_environment_then_machine(monkeypatch):
         threads.resolve(0)
 
 
+def test_every_thread_gets_its_share_and_few_items_stay_with_one():
+    shares = []
+    threads.each_share(lambda *share: shares.append(share), threads.LEAST * np.arange(11), 3)
+    assert sorted(shares) == [(0, 4), (4, 7), (7, 10)]
+    shares.clear()
+    threads.each_share(lambda *share: shares.append(share), np.arange(11), 3)
+    assert shares == [(0, 10)]
+
+
 def test_an_error_in_a_thread_reaches_the_caller():
     def fail(first: int, last: int) -> None:
         if first > 0:
             raise RuntimeError("from another thread")
 
     with pytest.raises(RuntimeError, match="from another thread"):
-        threads.each_share(fail, np.arange(11), 3)
+        threads.each_share(fail, np.arange(0, 11 * threads.LEAST, threads.LEAST), 3)
 
 
 PROGRAM = """

@@ -7,7 +7,7 @@ from typing import Any
 
 from numba.core import event
 
-from .rows import RowsType
+from .row_types import RowsType
 
 
 class Announcement(event.Listener):

@@ -63,7 +63,7 @@ def rollout(pi: np.ndarray, m: np.ndarray, actions: np.ndarray, s0: np.ndarray, 
     states[:, 0] = s0
     each_share(
         lambda first, last: _rollout(rows, first, last, d_g, weights, table, actions, states),
-        np.arange(len(actions) + 1),
+        np.arange(len(actions) + 1) * actions.shape[1],
         threads,
     )
     return states

@@ -10,6 +10,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+# items that are worth a thread of their own: as long as one takes to start
+LEAST = 8192
+
 
 def resolve(threads: int | None = None) -> int:
     """Number of threads: the keyword, else COTFLOW_THREADS, else OMP_NUM_THREADS, else the cores that this process may use.
@@ -43,10 +46,11 @@ def _whole(name: str, value: int | str) -> int:
 def each_share(work: Callable[[int, int], None], start: np.ndarray, threads: int | None = None) -> None:
     """Call work(first, last) on contiguous shares of the states, about equally many items each, one share a thread.
 
-    `start` (N+1,) counts the items before each state. Which states fall to which thread does not matter to the result.
+    `start` (N+1,) counts the items before each state. Which states fall to which thread does not matter to the result, and few
+    items stay with one thread.
     """
     N = len(start) - 1
-    count = min(resolve(threads), N)
+    count = max(1, min(resolve(threads), N, int(start[-1]) // LEAST))
     cuts = np.searchsorted(start, start[-1] * np.arange(1, count) / count)
     shares = list(itertools.pairwise([0, *cuts.tolist(), N]))
     errors: list[BaseException] = []
