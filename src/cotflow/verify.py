@@ -92,7 +92,7 @@ def _require_torch() -> None:
         raise Skipped("PyTorch is not installed")
 
 
-@check("three students and the kernel: difference of losses", at_most=1e-6)
+@check("three students and the kernel: their losses", at_most=1e-6)
 def students_agree(_: Runs) -> float:
     """Closed form, bundled embeddings and GLU on real tokens, float32; the loss is about 3."""
     _require_torch()
@@ -124,7 +124,7 @@ def teacher_solves_the_task(runs: Runs) -> float:
     return int((generated != split.states).any(axis=1).sum())
 
 
-@check("rows of attention: distance of their sums from 1", at_most=1e-12)
+@check("rows of attention: their sums less 1", at_most=1e-12)
 def rows_sum_to_one(runs: Runs) -> float:
     """Largest deviation over positions and epochs."""
     return float(abs(runs.steps.attention.sum("j") - 1).max())
