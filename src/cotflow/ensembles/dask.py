@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 import uuid
@@ -39,7 +40,8 @@ class Dask:
         try:
             return future.result()
         except (CancelledError, OSError) as error:
-            raise PoolLost(f"the Dask scheduler was lost ({error})") from None
+            reason = getattr(error, "reason", None) or error
+            raise PoolLost(f"the Dask scheduler was lost ({reason})") from None
         finally:
             self._futures.pop(str(future.key), None)
 
@@ -71,7 +73,8 @@ class Dask:
 
 
 def connect(address: str, timeout: float = 10.0) -> Client:
-    """A client of the scheduler at `address`, or one sentence why there is none."""
+    """A client of the scheduler at `address`, or one sentence why there is none; Dask's own log falls silent."""
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
     try:
         return Client(address, timeout=timeout, set_as_default=False)
     except (OSError, ValueError) as error:

@@ -57,9 +57,10 @@ def _grid(table: dict[str, Any]) -> Grid:
     named: dict[str, Config] = {}
     for point in points:
         name, listed = point.get("name"), {key: value for key, value in point.items() if key != "name"}
+        told = {key: value for key, value in listed.items() if key not in _DERIVED}
         for values in itertools.product(*axes.values()):
             crossed = dict(zip(axes, values, strict=True))
-            label = ",".join([*([str(name)] if name else _labels(listed)), *_labels(crossed)])
+            label = ",".join([*([str(name)] if name else _labels(told)), *_labels(crossed)])
             if label in named:
                 raise ValueError(f"the point {label or '(no axes and no points)'} is there twice")
             named[label] = _config(preset, {**table, **listed, **crossed})

@@ -39,11 +39,14 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a job ended: `run` is the trajectory, or the part of a failed one, where it travels back."""
+    """How a job ended. `run` is the trajectory, or the part of a failed one, where it travels back; `error` what kept it from
+    being written.
+    """
 
     status: Literal["done", "failed", "busy", "stopped", "unwritable"]
     run: xr.Dataset | None = None
     cause: str = ""
+    error: OSError | None = None
 
 
 def work(job: Job) -> Outcome:
@@ -60,7 +63,7 @@ def work(job: Job) -> Outcome:
     except Busy as fault:
         return Outcome("busy", cause=str(fault))
     except OSError as error:
-        return Outcome("unwritable" if job.directory else "failed", cause=str(error))
+        return Outcome("unwritable" if job.directory else "failed", cause=str(error), error=error)
     except Exception as error:
         kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
         return Outcome("failed", cause=f"{kind}{error}")

@@ -92,6 +92,8 @@ class Local(Given):
     """Processes of this machine, started here and ended here."""
 
     def __init__(self, workers: int | None = None) -> None:
+        if workers is not None and workers < 1:
+            raise ValueError(f"workers = {workers} is not allowed; allowed: whole numbers from 1")
         self.executor = Processes(workers or cores())
         super().__init__(self.executor)
         self.shares_files = True

@@ -104,13 +104,13 @@ def _train(
         for seed in sorted(left):
             start = {"params": starts[seed]} if seed in starts else {}
             jobs.append(Job(name, cfg, seed, {**options, **start}, see / name if see else None))
-    plan = {"points": list(points), "seeds": list(seeds), **{k: options[k] for k in ("engine", "backend")}}
+    plan = {"points": list(points), "seeds": list(seeds), "engine": options.get("engine", ENGINES[0])}
     watch.begin(jobs, len(records.done), plan)
     deaths = 0
 
     def over(job: Job, outcome: Outcome) -> None:
-        if outcome.status == "unwritable":
-            raise OSError(outcome.cause)
+        if outcome.status == "unwritable" and outcome.error:
+            raise outcome.error
         write_outcome(job, outcome, out, records)
         watch.over(job, outcome)
 

@@ -1,0 +1,162 @@
+"""Whatever befalls an ensemble: nothing is lost, nothing is done twice, and what is written is whole."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import resource
+import signal
+import subprocess
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import cotflow as cf
+from cotflow.errors import EnsembleFailed
+from cotflow.files import FileFault
+from cotflow.status import survey
+from disturbed import is_held, same_records, wait_for
+
+
+def test_a_killed_worker_is_replaced_and_its_seed_runs_again(brief, undisturbed, tmp_path, capfd):
+    killed = []
+
+    def kill_one() -> None:
+        wait_for(lambda: any((tmp_path / f".seed_{seed}.lock").exists() for seed in range(4)) and workers())
+        wait_for(lambda: is_held(tmp_path / ".seed_2.lock"))
+        killed.append(workers()[0])
+        os.kill(killed[0], signal.SIGKILL)
+
+    def workers() -> list[int]:
+        return [process.pid for process in multiprocessing.active_children() if process.pid]
+
+    killer = threading.Thread(target=kill_one)
+    killer.start()
+    runs = cf.ensemble(brief, range(5), engine="steps", out=tmp_path, checkpoint_every=0.1, workers=2, progress=True)
+    killer.join()
+    assert len(killed) == 1
+    assert "a worker process died" in capfd.readouterr().err
+    assert runs.seed.values.tolist() == list(range(5))
+    assert same_records(tmp_path, undisturbed)
+
+
+def test_a_sweep_interrupted_then_killed_then_resumed_ends_with_the_same_bits(grid, undisturbed, sweep, tmp_path):
+    out = tmp_path / "out"
+
+    def halves() -> set[str]:
+        return {path.name for path in out.glob("seed_*.checkpoint.npz")}
+
+    first = sweep(grid, out)
+    wait_for(halves)
+    first.signal_all(signal.SIGINT)
+    code, _, complaints = first.end()
+    assert code == 130
+    [last] = [line for line in complaints.splitlines() if line.startswith("cotflow:")]
+    assert "interrupted" in last
+    assert "the same command goes on from there" in last
+    assert "Traceback" not in complaints
+    assert halves()
+
+    second = sweep(grid, out)
+    wait_for(lambda: list(out.glob("seed_?.npz")) and halves())
+    os.kill(second.process.pid, signal.SIGKILL)
+    wait_for(lambda: not second.group())  # workers leave by themselves, and write checkpoints before they do
+    assert halves()
+    assert not list(out.glob(".*.tmp"))
+
+    done = {path.name: path.stat().st_mtime_ns for path in out.glob("seed_?.npz")}
+    third = sweep(grid, out)
+    assert third.end()[0] == 0
+    assert same_records(out, undisturbed)
+    assert len(list(out.glob("seed_?.npz"))) == 5
+    assert done == {name: (out / name).stat().st_mtime_ns for name in done}
+
+
+def test_a_second_ensemble_in_the_same_directory_is_refused(brief, tmp_path):
+    first = ThreadPoolExecutor(1).submit(
+        cf.ensemble, brief, range(3), engine="steps", out=tmp_path, executor=ThreadPoolExecutor(1)
+    )
+    wait_for(lambda: is_held(tmp_path / ".seed_0.lock"))
+    with pytest.raises(FileFault, match="is being worked on by another ensemble"):
+        cf.ensemble(brief, range(3), engine="steps", out=tmp_path, executor=ThreadPoolExecutor(1))
+    assert first.result().sizes["seed"] == 3
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A directory on a disk of 64 KB, and how to make it larger; None where no disk may be mounted."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", disk], capture_output=True, check=False)
+    if mounted.returncode:
+        yield None
+        return
+    yield disk, lambda: subprocess.run(["mount", "-o", "remount,size=1m", disk], check=True)
+    subprocess.run(["umount", "-l", disk], check=True)
+
+
+def test_a_full_disk_is_told_and_what_exists_stays_valid(small_disk, tiny, tmp_path):
+    if small_disk is None:
+        pytest.skip("no disk may be mounted here; the limit on file size stands for it below")
+    disk, enlarge = small_disk
+    with pytest.raises(OSError, match=r"no room left to write .* runs are recorded in .*; the same command goes on"):
+        cf.ensemble(tiny, range(12), engine="steps", out=disk, executor=ThreadPoolExecutor(1))
+    [row] = survey(disk)
+    assert 0 < len(row.done) < 12
+    assert cf.load(disk, row.done).sizes["seed"] == len(row.done)
+    assert not list(disk.glob(".*.tmp"))
+    enlarge()
+    assert cf.ensemble(tiny, range(12), engine="steps", out=disk, executor=ThreadPoolExecutor(1)).sizes["seed"] == 12
+
+
+def test_records_that_cannot_be_written_whole_are_not_written(tiny, tmp_path):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4_000, limits[1]))
+    try:
+        with pytest.raises(OSError, match=r"no room left to write .*0 of 3 runs"):
+            cf.ensemble(tiny, range(3), engine="steps", out=tmp_path, executor=ThreadPoolExecutor(1))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert not list(tmp_path.glob("seed_*.npz"))
+    assert not list(tmp_path.glob(".*.tmp"))
+
+
+def test_a_damaged_record_is_named_set_aside_and_run_again(tiny, tmp_path, capfd):
+    threads = ThreadPoolExecutor(1)
+    before = cf.ensemble(tiny, range(3), engine="steps", out=tmp_path, executor=threads)
+    record = tmp_path / "seed_1.npz"
+    content = bytearray(record.read_bytes())
+    content[4000:4600] = bytes(600)
+    record.write_bytes(content)
+    (tmp_path / "seed_2.npz").rename(tmp_path / "seed_2.checkpoint.npz")  # not a checkpoint
+    (tmp_path / "seed_2.checkpoint.npz").write_bytes(b"PK")
+    after = cf.ensemble(tiny, range(3), engine="steps", out=tmp_path, executor=threads, progress=True)
+    said = capfd.readouterr().err
+    assert f"{record} is " in said
+    assert "seed 1 runs again" in said
+    assert "seed 2 begins anew" in said
+    assert (tmp_path / "seed_1.npz.damaged-1").read_bytes() == content
+    assert after.A.equals(before.A)
+
+
+def test_one_diverging_configuration_is_recorded_and_the_others_finish(tiny, tmp_path):
+    points = {"good": tiny, "bad": tiny.replace(lr=1e60), "also good": tiny.replace(lr=0.25)}
+    with pytest.raises(EnsembleFailed, match=r"2 of 6 runs failed: bad seed 0: .* no longer finite .*; bad seed 1: ") as caught:
+        cf.ensemble(points, range(2), engine="steps", out=tmp_path, executor=ThreadPoolExecutor(1))
+    assert {failure.point for failure in caught.value.failures} == {"bad"}
+    assert caught.value.results["good"].sizes["seed"] == caught.value.results["also good"].sizes["seed"] == 2
+    rows = {row.name: row for row in survey(tmp_path)}
+    assert rows["bad"].failed == [0, 1]
+    assert "no longer finite" in rows["bad"].causes[0]
+    kept = cf.ensemble(points, range(2), engine="steps", out=tmp_path, executor=ThreadPoolExecutor(1), keep_going=True)
+    assert kept["bad"].attrs["missing"] == [0, 1]
+
+
+def test_another_configuration_in_the_same_directory_is_refused_with_the_difference(tiny, tmp_path):
+    threads = ThreadPoolExecutor(1)
+    cf.ensemble(tiny, [0], engine="steps", out=tmp_path, executor=threads)
+    with pytest.raises(FileFault, match=r"another configuration \(lr = 0.5, now 0.25\)"):
+        cf.ensemble(tiny.replace(lr=0.25), [0], engine="steps", out=tmp_path, executor=threads)
+    with pytest.raises(FileFault, match=r"another run \(engine = 'steps', now 'leap'\)"):
+        cf.ensemble(tiny, [0], engine="leap", out=tmp_path, executor=threads)
