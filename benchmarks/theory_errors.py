@@ -96,9 +96,10 @@ def simulated(cfg: cf.Config, seed: int, runs: Path) -> xr.Dataset:
     return cf.load(path)
 
 
-def solved(cfg: cf.Config, name: str, seed: int) -> xr.Dataset:
+def solved(cfg: cf.Config, name: str, seed: int, accuracies: bool = True) -> xr.Dataset:
     options = dict(THEORIES[name])
     tier = options.pop("tier", name)
+    options |= {} if accuracies or tier != "column" else {"contexts": 0}
     return cf.theory.solve(tier, cfg, **(options if tier == "closure" else {"seed": seed, **options}))
 
 
@@ -140,7 +141,7 @@ def ensemble(cfg: cf.Config, seeds: Iterable[int], runs: Path) -> list[dict[str,
     at = int(np.argmin(abs(np.asarray(cfg.eval_epochs) * cfg.alpha_per_epoch - 1.95)))
     rows = [row_of("simulation", simulations, simulations, at)]
     for name in THEORIES:
-        curves = np.array([solved(cfg, name, seed).A.values for seed in (seeds if name != "closure" else [0])])
+        curves = np.array([solved(cfg, name, seed, accuracies=False).A.values for seed in (seeds if name != "closure" else [0])])
         rows.append(row_of(name, curves, simulations, at))
     fresh = cf.theory.quenched(cfg, draws=60, counts="population").A.values
     return [*rows, row_of("quenched, 60 fresh draws", fresh, simulations, at)]

@@ -88,7 +88,7 @@ def column(
     refuse(cfg, "column", weight_decay=True)
     if contexts < 0:
         raise ValueError(f"contexts = {contexts} is not allowed; allowed: 0 or more")
-    return for_each_seed(lambda one: _one_seed(cfg, Start.of(cfg, one, params, counts), one, contexts), seed, draws, rng, params)
+    return for_each_seed(lambda one: _one_seed(cfg, one, params, counts, contexts), seed, draws, rng, params)
 
 
 def sample_contexts(cfg: Config, permutations: NDArray[np.int64], n: int, rng: np.random.Generator) -> Split:
@@ -102,16 +102,17 @@ def sample_contexts(cfg: Config, permutations: NDArray[np.int64], n: int, rng: n
     return Split(actions, chain(permutations, actions, rng.integers(0, cfg.N, n)))
 
 
-def _one_seed(cfg: Config, start: Start, seed: int, contexts: int) -> xr.Dataset:
-    started, first = perf_counter(), start.params
-    theory = Column.of(cfg, start)
+def _one_seed(cfg: Config, seed: int, params: Params | None, counts: Counts, contexts: int) -> xr.Dataset:
+    started, start = perf_counter(), Start.of(cfg, seed, params, counts)
+    theory, first = Column.of(cfg, start), start.params
     sample = sample_contexts(cfg, start.permutations, contexts, np.random.default_rng([seed, 2]))
     rows, last = [], theory.pack(first.w_q, first.w_k, first.m)
     for y in along(theory, last, alphas(cfg), **TOLERANCES):
         rows.append(_observed(cfg, theory, y, sample))
         last = y
     curves = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-    run = labelled(cfg, "column", curves, seed=seed, contexts=contexts, **TOLERANCES, wall_seconds=perf_counter() - started)
+    known = {"seed": seed, "counts": counts, "contexts": contexts}
+    run = labelled(cfg, "column", curves, **known, **TOLERANCES, wall_seconds=perf_counter() - started)
     return with_weights(run, first.astype(cfg.dtype), weights(theory, last).astype(cfg.dtype))
 
 

@@ -183,19 +183,20 @@ def quenched(
     refuse(cfg, "quenched", weight_decay=True)
     if noise not in ("averaged", "mean"):
         raise ValueError(f"noise = {noise!r} is not allowed; allowed: 'averaged' or 'mean'")
-    return for_each_seed(lambda one: _one_seed(cfg, Start.of(cfg, one, params, counts), one, noise), seed, draws, rng, params)
+    return for_each_seed(lambda one: _one_seed(cfg, one, params, counts, noise), seed, draws, rng, params)
 
 
-def _one_seed(cfg: Config, start: Start, seed: int, noise: Noise) -> xr.Dataset:
-    started, first = perf_counter(), start.params
-    theory = Quenched.of(cfg, start, noise)
+def _one_seed(cfg: Config, seed: int, params: Params | None, counts: Counts, noise: Noise) -> xr.Dataset:
+    started, start = perf_counter(), Start.of(cfg, seed, params, counts)
+    theory, first = Quenched.of(cfg, start, noise), start.params
     begin = theory.pack(first.w_q, first.w_k, *start.trained_overlaps, start.noise)
     untrained = np.subtract(start.overlaps, start.trained_overlaps)
     rows = []
     for alpha, y in zip(alphas(cfg), along(theory, begin, alphas(cfg), **TOLERANCES), strict=True):
         rows.append(_observed(theory, alpha, y, untrained * theory.decayed(alpha)))
     curves = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-    return labelled(cfg, "quenched", curves, seed=seed, noise=noise, **TOLERANCES, wall_seconds=perf_counter() - started)
+    known = {"seed": seed, "counts": counts, "noise": noise}
+    return labelled(cfg, "quenched", curves, **known, **TOLERANCES, wall_seconds=perf_counter() - started)
 
 
 def _observed(theory: Quenched, alpha: float, y: Array, untrained: Array) -> dict[str, Array | float]:
