@@ -24,10 +24,11 @@ class Leap:
 
     `rtol` and `atol` bound the error that one step may make in each block of weights (root mean square, relative to
     atol + rtol |weight|); what errors grow to over a run is the dynamics' affair: to one to three tolerances in A, in the paper's
-    tables. Weights are accumulated in float64 whatever the precision of the gradient.
+    tables. Weights are accumulated in float64 whatever the precision of the gradient. Both tolerances are 1e-5 by default.
     """
 
     name = "leap"
+    tolerance = 1e-5
 
     def __init__(
         self,
@@ -35,11 +36,12 @@ class Leap:
         task: Task,
         params: Params,
         backend: Backend,
-        rtol: float = 1e-5,
-        atol: float = 1e-5,
+        rtol: float | None = None,
+        atol: float | None = None,
         max_gradients: int = 2000,
     ) -> None:
         refuse(cfg, self.name)
+        rtol, atol = (self.tolerance if given is None else given for given in (rtol, atol))
         for name, value in (("rtol", rtol), ("atol", atol), ("max_gradients", max_gradients)):
             if not value > 0:
                 raise ValueError(f"{name} = {value!r} is not allowed; allowed: positive numbers")
