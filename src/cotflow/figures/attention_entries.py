@@ -11,7 +11,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure, SubFigure
 
 from .sources import last_alpha, mean_and_spread, settled, simulations, values
-from .style import FAINT, GREY, INK, SEQUENTIAL, VERMILION, WIDTHS, Width, styled
+from .style import FAINT, GREY, INK, SEQUENTIAL, VERMILION, WIDTHS, Width, styled, time_axis
 from .words import close
 
 
@@ -31,7 +31,7 @@ def attention_entries(*curves: xr.Dataset, width: Width = "full") -> Figure:
     left, right = figure.subfigures(**(side_by_side if width == "full" else stacked), squeeze=False).ravel()
     ax = left.subplots()
     _entries(ax, alpha, pi)
-    ax.set_xlim(0, min(end, last_alpha(curves)))
+    time_axis(ax, min(end, last_alpha(curves)))
     for k in moments:
         ax.axvline(alpha[k], color=GREY, linewidth=0.5, linestyle=(0, (2, 2)), zorder=0)
     _matrices(right, [(float(alpha[k]), pi[k]) for k in moments])
@@ -66,7 +66,6 @@ def _entries(ax: Axes, alpha: np.ndarray, pi: np.ndarray) -> None:
     ax.plot(alpha, np.trace(pi, axis1=1, axis2=2) / L, color=VERMILION, linestyle=(0, (3, 1.5)), zorder=3, label="$A$")
     ax.set_title("(a)  entries over training")
     ax.set_ylim(0, 1.02)
-    ax.set_xlabel(r"training time $\alpha$")
     ax.set_ylabel(r"$\pi_{tj}$", color=INK)
     ax.legend(loc="center right")
 

@@ -34,7 +34,8 @@ def _frame(ax, curves: tuple[xr.Dataset, ...], name: str, end: float) -> None:  
     full = simulations(curves) or list(curves)
     tops = [mean_and_spread(values(data, name))[0][data.alpha.values <= end] for data in full]
     low, high = min(float(top.min()) for top in tops), max(float(top.max()) for top in tops)
-    ax.set_ylim(low - 0.15 * (high - low), high + 0.35 * (high - low))
+    height = (high - low) or 1.0
+    ax.set_ylim(low - 0.15 * height, high + 0.35 * height)
 
 
 def caption(*curves: xr.Dataset) -> str:

@@ -25,7 +25,7 @@ STATES, STEPS = 5, 4
 def setup(*curves: xr.Dataset, width: Width = "full") -> Figure:
     """The permutation task, a teacher sequence, and the one-block student, as a small example of the curves' configuration."""
     cfg = config(curves)
-    small = cfg.replace(vocabulary="random", N=min(cfg.N, STATES), L=min(cfg.L, STEPS), d_g=2, n_train_seq=8, n_test_seq=1)
+    small = Config(N=min(cfg.N, STATES), L=min(cfg.L, STEPS), d_g=2, d_h=2, n_train_seq=1, n_test_seq=1)
     task = Task(small, seed=1)
     if width == "full":
         figure = Figure(figsize=(WIDTHS[width], 3.3), layout="constrained")

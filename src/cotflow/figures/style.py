@@ -137,7 +137,7 @@ def letter(axes: list[Axes], titles: list[str]) -> None:
 
 def time_axis(ax: Axes, last: float, label: bool = True) -> None:
     """The horizontal axis of training time."""
-    ax.set_xlim(0, last)
+    ax.set_xlim(0, last or 1.0)
     if label:
         ax.set_xlabel(r"training time $\alpha$")
 

@@ -60,6 +60,8 @@ def numbers(results: Results, figures: Sequence[Drawn] = ()) -> dict[str, Any]:
                 "paper": claim.says,
                 "paper_value": claim.value,
                 "where": claim.where,
+                "needs": claim.needs,
+                "run": bool(results.points(claim.needs)),
                 "measured": None if (answer := answers[claim.key]) is None else answer.as_dict(),
             }
             for claim in CLAIMS
@@ -162,7 +164,13 @@ def _claims(found: dict[str, Any], cfg: Config) -> list[str]:
     rows = []
     for each in found["claims"]:
         if each["measured"] is None:
-            rows.append((each["quantity"], (each["paper"], each["where"]), ("not run", "cotflow reproduce --all")))
+            rows.append(
+                (
+                    each["quantity"],
+                    (each["paper"], each["where"]),
+                    ("not defined here", "") if each["run"] else ("not run", "cotflow reproduce --all"),
+                )
+            )
         else:
             answer = _measured(each["measured"])
             rows.append((each["quantity"], (each["paper"], each["where"]), (page.number(answer), answer.how)))

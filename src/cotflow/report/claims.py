@@ -27,6 +27,7 @@ class Claim:
     """A statement of the paper, or None where only the goal is ours, and how it is answered from results.
 
     `says` is the paper's number in its own words, `value` the same as a number where it gives one, `where` its place.
+    `needs` is the ensemble that answers, `headline` a name among the first numbers of a report.
     """
 
     key: str
@@ -36,6 +37,7 @@ class Claim:
     answer: Answer
     value: float | None = None
     headline: str = ""
+    needs: str = "main"
 
 
 def _first(results: Results, name: str) -> xr.Dataset | None:
@@ -48,7 +50,7 @@ def _theory(results: Results, tier: str) -> xr.Dataset | None:
     return found[0] if found else None
 
 
-def of_run(measure: Callable[[xr.Dataset], Measured], name: str = "main") -> Answer:
+def of_run(measure: Callable[[xr.Dataset], Measured | None], name: str = "main") -> Answer:
     """An answer from one ensemble alone."""
 
     def answer(results: Results) -> Measured | None:
@@ -86,6 +88,13 @@ def _midpoint(results: Results) -> Measured | None:
     return Measured(value, spread, "α", "; ".join(told))
 
 
+def _onset(results: Results) -> Measured | None:
+    closure = _theory(results, "closure")
+    if closure is None or closure.attrs["c_omega"] == 0:
+        return None
+    return Measured(onset_time(config_of(closure)), None, "α", "√(2/c_ω)/η; the text drops a factor of η")
+
+
 def _lock_in(results: Results) -> Measured | None:
     run = _first(results, "main")
     if run is None:
@@ -98,9 +107,11 @@ def _lock_in(results: Results) -> Measured | None:
     return Measured(each.value, each.spread, "α", "; ".join(told))
 
 
-def _s_after_lock_in(run: xr.Dataset) -> Measured:
+def _s_after_lock_in(run: xr.Dataset) -> Measured | None:
     A, S = measures.curve(run, "A").mean(axis=0), measures.curve(run, "S").mean(axis=0)
     locked = int(np.argmax(A / A[-1] >= 0.99))
+    if S[locked] <= 0:
+        return None
     change = 100 * (S[-1] / S[locked] - 1)
     return Measured(
         float(change), None, "%", f"change of the mean S from α = {float(run.alpha[locked]):.2f} (A at 99 %) to the end"
@@ -179,6 +190,7 @@ CLAIMS = (
         "Fig. 8",
         of_run(lambda run: measures.at_epoch(run, "var_k", 0, "train"), "robustness"),
         0.0466,
+        needs="robustness",
     ),
     Claim(
         "initial_var_o_robustness",
@@ -187,6 +199,7 @@ CLAIMS = (
         "Fig. 8",
         of_run(lambda run: measures.at_epoch(run, "var_o", 0, "train"), "robustness"),
         0.0467,
+        needs="robustness",
     ),
     Claim(
         "plateau_A",
@@ -207,7 +220,7 @@ CLAIMS = (
         "Time scale of the onset",
         "O(1)",
         "App. H",
-        of_run(lambda run: Measured(onset_time(config_of(run)), None, "α", "√(2/c_ω)/η; the text drops a factor of η")),
+        _onset,
     ),
     Claim("lock_in", "Attention locks in, A = 1/2", "no number", "Fig. 2", _lock_in, None, "attention locks in, A = 1/2"),
     Claim(
@@ -226,7 +239,7 @@ CLAIMS = (
     Claim("positions", "Attention entries prefer no step", "no preferred step", "Sec. 4.2, Fig. 5", of_run(_positions)),
     Claim("mean_field_loss", "The mean-field loss describes the loss", "very well", "Sec. 4.2, Fig. 4", of_run(_mean_field_loss)),
     Claim("conserved", "The sum of the logits is conserved", "constant", "App. D", of_run(_conserved)),
-    Claim("gaussian", "Logits are Gaussian initially and early on", "approximately", "Sec. 5", _gaussian),
+    Claim("gaussian", "Logits are Gaussian initially and early on", "approximately", "Sec. 5", _gaussian, needs="snapshots"),
     Claim(
         "rollout_plateau",
         "Rollout accuracy before the transition",
@@ -260,7 +273,7 @@ CLAIMS = (
         1.0,
         "final rollout accuracy",
     ),
-    Claim("robust", "Variations of the hyperparameters learn too", "robustly", "App. B", _robust),
+    Claim("robust", "Variations of the hyperparameters learn too", "robustly", "App. B", _robust, needs="sweep"),
     Claim(
         "seconds",
         "Time to train one seed",
