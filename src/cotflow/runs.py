@@ -9,7 +9,7 @@ import xarray as xr
 from filelock import FileLock, Timeout
 
 from .config import Config
-from .engines import simulate
+from .engines import engine_name, simulate
 from .errors import RunFailed
 from .files import FileFault, write_text
 from .trajectory import checkpoint_path, config_of, load, record_path, save
@@ -79,7 +79,8 @@ def cause_path(directory: Path, seed: int) -> Path:
 
 def same_run(run: xr.Dataset, path: Path, cfg: Config, seed: int, options: dict[str, Any]) -> xr.Dataset:
     """Pass on a record that this call would have made; refuse another, and say where they differ."""
-    wanted = {"seed": seed, "engine": options.get("engine", "leap"), "backend": options.get("backend", "fused")}
+    engine, backend = engine_name(options.get("engine", "leap")), options.get("backend", "fused")
+    wanted = {"seed": seed, "engine": engine, "backend": getattr(backend, "name", backend)}
     wanted |= {key: options[key] for key in ("rtol", "atol") if options.get(key) is not None}
     differences = dict(config_of(run).difference(cfg))
     differences |= {key: (run.attrs.get(key), value) for key, value in wanted.items() if run.attrs.get(key) != value}

@@ -142,3 +142,18 @@ def test_an_ensemble_of_leap_runs_resumes_with_the_same_bits(tiny, tmp_path):
     assert once.attrs["engine"] == "leap"
     for seed in range(2):
         assert same(cf.load(tmp_path / "once" / f"seed_{seed}.npz"), cf.simulate(tiny, seed))
+
+
+def test_ones_own_engine_is_run_and_its_records_are_found_again(tiny, tmp_path):
+    from cotflow.engines.steps import Steps
+
+    class Mine(Steps):
+        """Steps by another name."""
+
+    threads = ThreadPoolExecutor(1)
+    first = cf.ensemble(tiny, range(2), engine=Mine, executor=threads, out=tmp_path)
+    assert first.attrs["engine"] == "mine"
+    assert cf.ensemble(tiny, range(2), engine=Mine, executor=threads, out=tmp_path).identical(first)
+    Mine.__module__ = "__main__"
+    with pytest.raises(ValueError, match="engine Mine is defined in the script itself"):
+        cf.ensemble(tiny, range(2), engine=Mine)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
 
 import xarray as xr
 
 from ..config import Config
+from ..engines.engine import Engine
 from ..errors import EnsembleFailed, Failure
+from ..gradients import Backend
 from ..task import check_seed
 from ..trajectory import load, stack
 from .grid import point_names
@@ -27,11 +29,11 @@ def ensemble(configs: Sequence[Config], seeds: Iterable[int], **options: Any) ->
 def ensemble(
     configs: Config | Sequence[Config] | Mapping[str, Config],
     seeds: Iterable[int],
-    engine: str = "leap",
+    engine: str | Callable[..., Engine] = "leap",
     executor: Any = None,
     out: str | Path | None = None,
     *,
-    backend: str = "fused",
+    backend: str | Backend = "fused",
     workers: int | None = None,
     shared: bool | None = None,
     keep_going: bool = False,
@@ -44,6 +46,8 @@ def ensemble(
 
     Parameters
     ----------
+    engine, backend
+        As for `simulate`.
     executor
         Anything with the interface of `concurrent.futures`, or a Dask client; by default `workers` processes of this machine
         (as many as cores), each with one thread. A process that is killed is replaced and its seed runs again.

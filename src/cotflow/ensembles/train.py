@@ -14,7 +14,7 @@ import xarray as xr
 from filelock import FileLock
 
 from ..config import Config
-from ..engines import ENGINES, simulate
+from ..engines import ENGINES, engine_name, simulate
 from ..errors import Failure, Interrupted, PoolLost
 from ..files import write_text
 from ..gradients import BACKENDS
@@ -45,8 +45,8 @@ def check_options(options: Mapping[str, Any]) -> dict[str, Any]:
     if unknown:
         raise ValueError(f"ensemble takes no option {', '.join(unknown)}; allowed: {', '.join(sorted(_OPTIONS))}")
     for name, allowed in (("engine", ENGINES), ("backend", BACKENDS)):
-        if options.get(name, allowed[0]) not in allowed:
-            raise ValueError(f"{name} = {options[name]!r} does not exist; allowed: {', '.join(allowed)}")
+        if isinstance(given := options.get(name), str) and given not in allowed:
+            raise ValueError(f"{name} = {given!r} does not exist; allowed: {', '.join(allowed)}")
     given = {key: value for key, value in options.items() if value is not None}
     return {"threads": 1, **given} if given.get("backend", "fused") == "fused" else given
 
@@ -68,6 +68,8 @@ def train_points(
 
     `starts` holds the weights from which each seed starts, where these are not `Params.initial`.
     """
+    if executor is None:
+        _require_importable(options)
     pool = as_pool(executor, workers)
     try:
         with claim(out) if out else nullcontext():
@@ -104,7 +106,7 @@ def _train(
         for seed in sorted(left):
             start = {"params": starts[seed]} if seed in starts else {}
             jobs.append(Job(name, cfg, seed, {**options, **start}, see / name if see else None))
-    plan = {"points": list(points), "seeds": list(seeds), "engine": options.get("engine", ENGINES[0])}
+    plan = {"points": list(points), "seeds": list(seeds), "engine": engine_name(options.get("engine", ENGINES[0]))}
     watch.begin(jobs, len(records.done), plan)
     deaths = 0
 
@@ -128,6 +130,18 @@ def _train(
     finally:
         watch.end()
     return records
+
+
+def _require_importable(options: Mapping[str, Any]) -> None:
+    """Refuse one's own engine or backend where worker processes cannot find it: they do not import the caller's script."""
+    for name in ("engine", "backend"):
+        value = options.get(name)
+        home = value if callable(value) else type(value)
+        if home.__module__ == "__main__":
+            raise ValueError(
+                f"{name} {home.__name__} is defined in the script itself, which worker processes do not import; put it into a "
+                "module of its own, or run in threads: executor=ThreadPoolExecutor(2)"
+            )
 
 
 def write_outcome(job: Job, outcome: Outcome, out: Path | None, records: Records) -> None:
