@@ -57,10 +57,8 @@ def dask(cfg: cf.Config, given: argparse.Namespace) -> None:
     from distributed import Client, LocalCluster
 
     overheads = []
-    with (
-        LocalCluster(n_workers=given.workers, threads_per_worker=1, dashboard_address=None) as cluster,
-        Client(cluster) as client,
-    ):
+    local = LocalCluster(n_workers=given.workers, threads_per_worker=1, dashboard_address=":0")
+    with local as cluster, Client(cluster) as client:
         cf.ensemble(cfg.replace(train_epochs=1, eval_every=1), range(2 * given.workers), engine="steps", executor=client)
         for repeat in range(given.repeats):
             seconds, runs = timed(cfg, given, executor=client)
@@ -68,7 +66,8 @@ def dask(cfg: cf.Config, given: argparse.Namespace) -> None:
             task = given.workers * (seconds - busy) / given.seeds
             overheads.append(seconds / busy - 1)
             print(
-                f"{repeat}: {seconds:.1f} s, runs alone {busy:.1f} s, {1000 * task:.0f} ms a task more, overhead {overheads[-1]:.3f}",
+                f"{repeat}: {seconds:.1f} s, runs alone {busy:.1f} s, {1000 * task:.0f} ms more a task, "
+                f"overhead {overheads[-1]:.3f}",
                 flush=True,
             )
     print(f"overhead {spread(overheads)}")
