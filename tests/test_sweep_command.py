@@ -62,3 +62,12 @@ def test_what_failed_can_be_run_alone(grid, tmp_path):
 def test_flags_that_exclude_each_other_are_refused(grid, tmp_path, capsys):
     assert run("sweep", grid, "--out", tmp_path / "out", "--slurm", "--scheduler", "tcp://127.0.0.1:1") == 2
     assert "exclude each other" in capsys.readouterr().err
+
+
+def test_seeds_added_one_ensemble_after_the_other_are_all_counted(tiny, tmp_path, capsys):
+    for seeds in ([0, 1], [1, 2]):
+        train_points({"": tiny}, seeds, check_options({"engine": "steps"}), ThreadPoolExecutor(1), tmp_path)
+    assert run("status", tmp_path) == 0
+    told = capsys.readouterr().out
+    assert "0:3" in told
+    assert "2 of 2 runs done" in told

@@ -27,7 +27,9 @@ def status(directory: Annotated[Path, Parameter(help="A directory of records, or
             console.print(f"{row.name} seed {seed} failed: {cause}", markup=False, highlight=False)
     whole = ensemble_of(directory)
     if whole is not None:
-        total, done = len(whole.points) * len(whole.seeds), sum(len(row.done) for row in rows)
+        places = {str(Path(name)) for name in whole.points}
+        done = sum(len(set(row.done) & set(whole.seeds)) for row in rows if row.name in places)
+        total = len(whole.points) * len(whole.seeds)
         left = f", about {duration(whole.seconds_left)} left" if whole.seconds_left else ""
         now = (
             f"at work: {whole.running} running{left} (as of {whole.written})" if whole.at_work else "no process is at work on it"

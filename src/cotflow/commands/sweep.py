@@ -131,9 +131,9 @@ def finish(grid: Path, out: Path, plan: Grid) -> None:
 def print_table(table: xr.Dataset) -> None:
     """The most telling columns, a row a point."""
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column, Table
 
-    shown = Table("point", "seeds", "failed", *COLUMNS.values())
+    shown = Table(Column("point", overflow="fold"), "seeds", "failed", *COLUMNS.values())
     for name in table.point.values:
         row = table.sel(point=name)
         numbers = [f"{float(row[c]):.4g}" if c in row else "" for c in COLUMNS]
