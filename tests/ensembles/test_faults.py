@@ -8,12 +8,12 @@ import resource
 import signal
 import subprocess
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
 
 import pytest
 
 import cotflow as cf
-from cotflow.errors import EnsembleFailed
+from cotflow.errors import EnsembleFailed, PoolLost
 from cotflow.files import FileFault
 from cotflow.status import survey
 from disturbed import is_held, same_records, wait_for
@@ -160,3 +160,21 @@ def test_another_configuration_in_the_same_directory_is_refused_with_the_differe
         cf.ensemble(tiny.replace(lr=0.25), [0], engine="steps", out=tmp_path, executor=threads)
     with pytest.raises(FileFault, match=r"another run \(engine = 'steps', now 'leap'\)"):
         cf.ensemble(tiny, [0], engine="leap", out=tmp_path, executor=threads)
+
+
+def test_an_executor_that_breaks_ends_the_ensemble_with_what_is_recorded(tiny, tmp_path):
+    class Breaking(ThreadPoolExecutor):
+        """Takes two tasks and no more."""
+
+        taken = 0
+
+        def submit(self, fn, /, *args, **kwargs):
+            self.taken += 1
+            if self.taken > 2:
+                raise BrokenExecutor("a worker vanished")
+            return super().submit(fn, *args, **kwargs)
+
+    with pytest.raises(PoolLost, match=r"executor is broken \(a worker vanished\); \d of 5 runs are recorded in"):
+        cf.ensemble(tiny, range(5), engine="steps", out=tmp_path, executor=Breaking(1))
+    assert not list(tmp_path.glob(".*.tmp"))
+    assert cf.ensemble(tiny, range(5), engine="steps", out=tmp_path, executor=ThreadPoolExecutor(1)).sizes["seed"] == 5
