@@ -28,10 +28,10 @@ from cotflow.theory.rollout import crossing
 VARIABLES = ("A", "R", "S", "loss", "mu_k", "var_k", "mu_o", "var_o", "next_token_accuracy")
 THEORIES: dict[str, dict[str, Any]] = {
     "closure": {},
-    "quenched, mean noise": {"tier": "quenched", "counts": "population", "noise": "mean"},
-    "quenched, population": {"tier": "quenched", "counts": "population"},
+    "quenched, mean noise": {"tier": "quenched", "data": "population", "noise": "mean"},
+    "quenched, population": {"tier": "quenched", "data": "population"},
     "quenched": {},
-    "column, population": {"tier": "column", "counts": "population"},
+    "column, population": {"tier": "column", "data": "population"},
     "column": {},
 }
 TRAINING_SETS = (2_048, 8_192, 32_768, 131_072)
@@ -143,7 +143,7 @@ def ensemble(cfg: cf.Config, seeds: Iterable[int], runs: Path) -> list[dict[str,
     for name in THEORIES:
         curves = np.array([solved(cfg, name, seed, accuracies=False).A.values for seed in (seeds if name != "closure" else [0])])
         rows.append(row_of(name, curves, simulations, at))
-    fresh = cf.theory.quenched(cfg, draws=60, counts="population").A.values
+    fresh = cf.theory.quenched(cfg, draws=60, data="population").A.values
     return [*rows, row_of("quenched, 60 fresh draws", fresh, simulations, at)]
 
 

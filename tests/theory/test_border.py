@@ -70,7 +70,7 @@ def test_bad_options_name_themselves():
         ("closed", {}, "tier = 'closed'"),
         ("closure", {"power": 3}, "power = 3"),
         ("quenched", {"noise": "none", "seed": 0}, "noise = 'none'"),
-        ("quenched", {"counts": "all", "seed": 0}, "counts = 'all'"),
+        ("quenched", {"data": "all", "seed": 0}, "data = 'all'"),
         ("quenched", {"draws": 0}, "draws = 0"),
         ("quenched", {"seed": []}, "seed = "),
         ("column", {"contexts": -1, "seed": 0}, "contexts = -1"),

@@ -13,6 +13,7 @@ from cotflow.task import Split, chain
 from cotflow.theory import column
 from cotflow.theory.column import logit_statistics
 from cotflow.theory.column_equations import Column, columns, matrices, two_point_rule
+from cotflow.theory.quenched import Quenched
 from cotflow.theory.start import Start
 
 CFG = cf.Config(N=3, L=3, d_g=3, d_h=6, n_train_seq=1, dtype="float64")
@@ -46,7 +47,7 @@ def test_one_step_chains_are_described_exactly_for_any_training_set():
 
 def test_small_weights_are_described_to_first_order():
     """The errors of dM and of dW fall with the square of M's scale, against all 81 contexts."""
-    start = Start.of(CFG, 4, counts="population")
+    start = Start.of(CFG, 4, data="population")
     errors = []
     for scale in (0.2, 0.1, 0.05):
         params = cf.Params(start.params.w_q, start.params.w_k, scale * start.params.m)
@@ -60,7 +61,7 @@ def test_small_weights_are_described_to_first_order():
 
 def test_attention_that_is_certain_is_described_exactly():
     """Where each position attends to its own action alone, the columns decouple: all 81 contexts, any weights."""
-    start = Start.of(CFG, 1, counts="population")
+    start = Start.of(CFG, 1, data="population")
     w_q, w_k = strong_retrieval(CFG)
     params = cf.Params(w_q, w_k, 2 * start.params.m)
     exact = flow(CFG, params, every_context(CFG, start.permutations))[2]
@@ -71,6 +72,18 @@ def test_attention_that_is_certain_is_described_exactly():
 def strong_retrieval(cfg):
     teacher = cf.Params.teacher(cfg, cf.Task(cfg, 0), margin=40.0)
     return teacher.w_q, teacher.w_k
+
+
+def test_attention_starts_as_the_training_set_asks():
+    """With data="training" the first dW/dalpha is the training set's own, 400 sequences, whatever the theory drops."""
+    cfg = SMALL.replace(n_train_seq=400, dtype="float64")
+    start, task = Start.of(cfg, 2), cf.Task(cfg, 2)
+    exact = np.concatenate(flow(cfg, start.params, task.train)[:2])
+    theory = Quenched.of(cfg, start)
+    assert np.concatenate(predicted(cfg, start)[:2]) == pytest.approx(exact, abs=1e-12)
+    assert theory(0.0, theory.begin(start))[:-3] == pytest.approx(exact, abs=1e-12)
+    blind = np.concatenate(predicted(cfg, Start.of(cfg, 2, data="population"))[:2])
+    assert abs(blind - exact).max() > 0.1 * abs(exact).max()
 
 
 def test_logit_statistics_are_those_of_all_contexts():
@@ -120,7 +133,7 @@ def test_trajectory_carries_its_final_weights():
     assert (states[0, 1:] == cf.Task(SMALL, 0).sequences(np.zeros((1, 5), dtype=int), np.array([0])).targets[0]).all()
 
 
-def test_population_counts_know_nothing_of_the_training_set():
+def test_an_infinite_set_knows_nothing_of_the_training_set():
     fewer = SMALL.replace(n_train_seq=32)
-    assert (column(fewer, 0, counts="population", contexts=0).A == column(SMALL, 0, counts="population", contexts=0).A).all()
+    assert (column(fewer, 0, data="population", contexts=0).A == column(SMALL, 0, data="population", contexts=0).A).all()
     assert float(abs(column(fewer, 0, contexts=0).A - column(SMALL, 0, contexts=0).A).max()) > 1e-3

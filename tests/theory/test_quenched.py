@@ -44,15 +44,15 @@ def test_response_without_noise_is_the_softmax_at_the_mean_logits():
 
 def test_attention_descends_the_loss_of_mean_logits_and_second_order_noise():
     """Without the noise average, dW/dalpha = -eta d_g N grad [l(mean logits) + v h o2 / 2], h held fixed."""
-    start = Start.of(CFG, 3)
+    start = Start.of(CFG, 3, data="population")
     theory = Quenched.of(CFG, start, noise="mean")
     y = theory.pack(start.params.w_q, start.params.w_k, R=0.8, S=0.1, v=0.25)
-    h = theory.response(0.0, y, theory.attention(y))[0].h
+    h = theory.response(0.0, y, theory.attention(y)).h
 
     def energy(w):
         moved = np.concatenate([w, y[-3:]])
-        response, o2 = theory.response(0.0, moved, theory.attention(moved))
-        return np.mean(response.loss + y[-1] * h * o2 / 2)
+        pi = theory.attention(moved)
+        return np.mean(theory.response(0.0, moved, pi).loss + y[-1] * h * theory.passed(pi) / 2)
 
     w, step = y[:-3], 1e-6
     gradient = [(energy(w + step * e) - energy(w - step * e)) / (2 * step) for e in np.eye(len(w))]
@@ -62,7 +62,7 @@ def test_attention_descends_the_loss_of_mean_logits_and_second_order_noise():
 
 @pytest.mark.parametrize("noise", ["averaged", "mean"])
 def test_a_zero_variance_start_at_uniform_attention_moves_R_and_S_as_the_paper_says(noise):
-    start = Start.of(CFG.replace(init_variance=0.0), 0, counts="population")
+    start = Start.of(CFG.replace(init_variance=0.0), 0, data="population")
     theory = Quenched.of(CFG, start, noise)
     y = theory.pack(start.params.w_q, start.params.w_k, R=0.0, S=0.0, v=0.0)
     *_, dR, dS, dv = theory(0.0, y)
@@ -77,7 +77,7 @@ def test_a_zero_variance_start_at_uniform_attention_moves_R_and_S_as_the_paper_s
 def test_trajectory_keeps_the_invariants_of_gradient_flow():
     start = Start.of(CFG, 1)
     theory = Quenched.of(CFG, start)
-    y = theory.pack(start.params.w_q, start.params.w_k, *start.trained_overlaps, start.noise)
+    y = theory.begin(start)
     w_q, w_k, dq, dk = *np.split(y[:-3], 2), *np.split(theory(0.0, y)[:-3], 2)
     per_plane = (w_q * dq - w_k * dk).reshape(-1, 2).sum(axis=1)
     assert per_plane == pytest.approx(0, abs=1e-13)

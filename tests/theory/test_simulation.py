@@ -59,13 +59,13 @@ def test_tier_3_tells_when_rollouts_succeed(run):
     assert crossing(papers.alpha.values, papers.rollout_accuracy.values) < 0.95 * simulated  # a third early at N = 32
 
 
-def test_counts_of_the_training_set_improve_tier_3():
-    """1,024 sequences: much of what an infinite-data theory misses is how often each (state, action) occurs."""
+def test_knowing_the_training_set_improves_tier_3():
+    """1,024 sequences: much of what an infinite-data theory misses is in the pair counts and the first gradient."""
     cfg = CFG.replace(n_train_seq=1_024, train_epochs=1_280)
     errors = []
     for seed in range(4):
         run = cf.simulate(cfg, seed)
-        errors.append([worst(column(cfg, seed, counts=counts, contexts=0), run, "A") for counts in ("training", "population")])
+        errors.append([worst(column(cfg, seed, data=data, contexts=0), run, "A") for data in ("training", "population")])
     informed, blind = np.mean(errors, axis=0)
     assert informed < 0.6 * blind
 

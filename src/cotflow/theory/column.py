@@ -18,7 +18,7 @@ from ..trajectory import with_weights
 from .border import Seeds, alphas, for_each_seed, labelled, refuse
 from .column_equations import Column, matrices
 from .integrate import along
-from .start import Counts, Start
+from .start import Data, Start
 
 Array = NDArray[np.float64]
 TOLERANCES = {"rtol": 1e-6, "atol": 1e-8}
@@ -70,16 +70,17 @@ def column(
     params: Params | None = None,
     draws: int = 8,
     rng: np.random.Generator | None = None,
-    counts: Counts = "training",
+    data: Data = "training",
     contexts: int = 4096,
 ) -> xr.Dataset:
     """Tier 3 as a trajectory: everything that a simulation measures, for a seed's own permutations and initial weights.
 
-    `counts="training"` knows how often each (state, action) occurs in the seed's training set, "population" does not and
-    describes an infinite one. Logit statistics are exact averages over all contexts. Loss and accuracies are measured,
-    with the theory's attention and matrices, on the same `contexts` sequences at every epoch, drawn afresh from
-    `default_rng([seed, 2])`; with contexts=0 they are left out. `params`, `draws`, `rng` and lists of seeds are as in
-    `quenched`. One seed's result carries the initial and the final weights.
+    `data="training"` knows two things of the seed's training set: how often each (state, action) occurs, and how its loss
+    asks attention to move at the start. "population" knows nothing of it and describes an infinite one. Logit statistics
+    are exact averages over all contexts. Loss and accuracies are measured, with the theory's attention and matrices, on
+    the same `contexts` sequences at every epoch, drawn afresh from `default_rng([seed, 2])`; with contexts=0 they are left
+    out. `params`, `draws`, `rng` and lists of seeds are as in `quenched`. One seed's result carries the initial and the
+    final weights.
 
     >>> th = column(Config.preset("smoke"), seed=0, contexts=0)
     >>> bool(th.A[-1] > 0.9)
@@ -88,7 +89,7 @@ def column(
     refuse(cfg, "column", weight_decay=True)
     if contexts < 0:
         raise ValueError(f"contexts = {contexts} is not allowed; allowed: 0 or more")
-    return for_each_seed(lambda one: _one_seed(cfg, one, params, counts, contexts), seed, draws, rng, params)
+    return for_each_seed(lambda one: _one_seed(cfg, one, params, data, contexts), seed, draws, rng, params)
 
 
 def sample_contexts(cfg: Config, permutations: NDArray[np.int64], n: int, rng: np.random.Generator) -> Split:
@@ -102,8 +103,8 @@ def sample_contexts(cfg: Config, permutations: NDArray[np.int64], n: int, rng: n
     return Split(actions, chain(permutations, actions, rng.integers(0, cfg.N, n)))
 
 
-def _one_seed(cfg: Config, seed: int, params: Params | None, counts: Counts, contexts: int) -> xr.Dataset:
-    started, start = perf_counter(), Start.of(cfg, seed, params, counts)
+def _one_seed(cfg: Config, seed: int, params: Params | None, data: Data, contexts: int) -> xr.Dataset:
+    started, start = perf_counter(), Start.of(cfg, seed, params, data)
     theory, first = Column.of(cfg, start), start.params
     sample = sample_contexts(cfg, start.permutations, contexts, np.random.default_rng([seed, 2]))
     rows, last = [], theory.pack(first.w_q, first.w_k, first.m)
@@ -111,7 +112,7 @@ def _one_seed(cfg: Config, seed: int, params: Params | None, counts: Counts, con
         rows.append(_observed(cfg, theory, y, sample))
         last = y
     curves = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-    known = {"seed": seed, "counts": counts, "contexts": contexts}
+    known = {"seed": seed, "data": data, "contexts": contexts}
     run = labelled(cfg, "column", curves, **known, **TOLERANCES, wall_seconds=perf_counter() - started)
     return with_weights(run, first.astype(cfg.dtype), weights(theory, last).astype(cfg.dtype))
 

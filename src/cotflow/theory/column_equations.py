@@ -7,7 +7,7 @@ the other actions of a context are averaged out. docs/theory.md derives it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +45,8 @@ class Column:
     `share` (N, d_g) weights each state and action by how often a finite training set holds it, 1 on average. What an item
     teaches about itself reaches all positions of its context alike, but `share` sees it at its own position only: the
     fraction `memory`, one over the mean count of a (state, action), of what a column has learned since `first` (N, d_g, N)
-    does not pull attention. The state vector is (w_q, w_k, V), of length 2 d_h + d_g N^2.
+    does not pull attention. `unexplained` (L, L) is what the training set's dl/dpi at the start had beyond the theory's,
+    for a miss of one; it fades with the mean miss. The state vector is (w_q, w_k, V), of length 2 d_h + d_g N^2.
 
     >>> theory = Column(np.array([[0, 1], [1, 0]]), L=3, eta=0.5, omega=np.array([1.0]), share=np.ones((2, 2)))
     >>> theory(0.0, theory.pack(np.ones(2), np.ones(2), np.zeros((2, 2, 2)))).shape
@@ -61,12 +62,18 @@ class Column:
     weight_decay: float = 0.0
     memory: float = 0.0
     first: Array | float = 0.0
+    unexplained: Array | float = 0.0
 
     @classmethod
     def of(cls, cfg: Config, start: Start) -> Column:
         """The equations for a configuration and a seed's start."""
-        rest = (cfg.freeze, cfg.weight_decay, start.memory, columns(start.params.m))
-        return cls(start.permutations, cfg.L, cfg.lr, frequencies(cfg), start.share, *rest)
+        first, rest = columns(start.params.m), (cfg.freeze, cfg.weight_decay, start.memory)
+        theory = cls(start.permutations, cfg.L, cfg.lr, frequencies(cfg), start.share, *rest, first)
+        if start.pull is None:
+            return theory
+        pi = theory.attention(theory.pack(start.params.w_q, start.params.w_k, start.params.m))
+        _, dl_dpi, miss = theory._answer(first, pi)
+        return replace(theory, unexplained=(start.pull - dl_dpi) / max(miss, 1e-12))
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -93,11 +100,9 @@ class Column:
         N, d_g, _ = self.shape
         w_q, w_k, V = self.unpack(y)
         pi = softmax(scores(w_q, w_k, self.omega, self.L))
-        dV, (own, other, kappa) = self._answer(V, pi)
+        dV, dl_dpi, _ = self._answer(V, pi)
         dy = np.zeros_like(y)
         if self.frozen != "attention":
-            dl_dpi = (kappa[:, None] * pi - other[:, None]) / self.L
-            np.fill_diagonal(dl_dpi, -own / self.L)
             dl_dl = pi * (dl_dpi - (pi * dl_dpi).sum(axis=1, keepdims=True))
             pulled = np.concatenate(scores_pull_back(w_q, w_k, self.omega, dl_dl))
             dy[: len(pulled)] = -self.eta * d_g * N * (pulled + self.weight_decay * y[: len(pulled)])
@@ -105,32 +110,40 @@ class Column:
             dy[-V.size :] = self.eta * (dV - d_g * N * self.weight_decay * V if self.weight_decay else dV).ravel()
         return dy
 
-    def _answer(self, V: Array, pi: Array) -> tuple[Array, Array]:
-        """What columns and attention learn from each other: dV/dalpha per eta, and the pulls at each position.
-
-        The pulls (3, L) are mean D_c . V_c of a position's own action, mean Dbar . Vbar of any other, and kappa.
-        """
+    def _answer(self, V: Array, pi: Array) -> tuple[Array, Array, float]:
+        """What columns and attention learn from each other: dV/dalpha per eta, dl/dpi (L, L), and the mean miss."""
         N, d_g, _ = self.shape
         p, V_mean = np.diagonal(pi), V.mean(axis=1)
         spread = np.einsum("sar,sar->sr", V, V) / d_g - V_mean**2  # var_b V_b
         pulling = V - self.memory * self._learned(V) if self.memory else V
         nodes, weights = two_point_rule(p)
-        pulls, P_mean, dV = np.empty((3, len(nodes))), np.zeros_like(V_mean), np.zeros_like(V)
+        pulls, P_mean, dV = np.empty((4, len(nodes))), np.zeros_like(V_mean), np.zeros_like(V)
         for k, (x, weight) in enumerate(zip(nodes, weights, strict=True)):
             P = x * V
             P += ((1 - x) * V_mean)[:, None, :]
             _softmax(P)
             P_mean += weight * P.mean(axis=1)
             unsure = P.mean(axis=1) - np.einsum("sar,sar->sr", P, P) / d_g  # mean_c P_c (1 - P_c)
+            hit = P[self._targets()].sum() / d_g
             D = self._error(P)
             D_mean = D.mean(axis=1)
-            pulls[:, k] = np.einsum("sar,sar->", D, pulling) / d_g, (D_mean * V_mean).sum(), (unsure * spread).sum()
+            own, other = np.einsum("sar,sar->", D, pulling) / d_g, (D_mean * V_mean).sum()
+            pulls[:, k] = own, other, (unsure * spread).sum(), N - hit
             D *= weight * x
             D += (weight * (1 - x) * D_mean)[:, None, :]
             dV += D
         mixing = float(np.mean((pi * pi).sum(axis=1) - p * p))
         dV -= mixing * _curvature(P_mean, V - V_mean[:, None, :])
-        return dV, _through(nodes, pulls / N, p)
+        miss = float(pulls[3] @ weights) / N
+        own, other, kappa = _through(nodes, pulls[:3] / N, p)
+        dl_dpi = (kappa[:, None] * pi - other[:, None]) / self.L
+        np.fill_diagonal(dl_dpi, -own / self.L)
+        return dV, dl_dpi + self.unexplained * miss, miss
+
+    def _targets(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Where the correct next state of each (state, action) stands in an array (N, d_g, N)."""
+        d_g, N = self.permutations.shape
+        return np.arange(N)[:, None], np.arange(d_g), self.permutations.T
 
     def _learned(self, V: Array) -> Array:
         """What each column has learned that the mean column of its state has not."""
@@ -139,9 +152,8 @@ class Column:
 
     def _error(self, P: Array) -> Array:
         """D[s, c] = share[s, c] (onehot(sigma_c(s)) - P[s, c]), in the place of P."""
-        d_g, N = self.permutations.shape
         D = np.negative(P, out=P)
-        D[np.arange(N)[:, None], np.arange(d_g), self.permutations.T] += 1.0
+        D[self._targets()] += 1.0
         D *= self.share[:, :, None]
         return D
 

@@ -6,7 +6,7 @@ the solution follows a seed's own initial weights. docs/theory.md derives it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Literal, NamedTuple
 
@@ -20,7 +20,7 @@ from ..params import Params
 from .border import Seeds, alphas, for_each_seed, labelled, refuse
 from .integrate import along
 from .meanfield import logit_margin, mean_correct_logit, mean_field_loss, mean_other_logit, miss
-from .start import Counts, Start
+from .start import Data, Start
 from .updates import overlap_rates
 
 Array = NDArray[np.float64]
@@ -77,7 +77,9 @@ def _log_sinhc(a: Array) -> Array:
 @dataclass(frozen=True)
 class Quenched:
     """The equations of tier 2 for one network: sizes, frequencies omega (d_h/2,), rate eta, the logits' sum zeta
-    at first, the overlap tau of different teacher matrices.
+    at first, the overlap tau of different teacher matrices. `decay` is the rate of weight decay, eta d_g N weight_decay;
+    `unexplained` (L, L) what the training set's dl/dpi at the start had beyond the theory's, for a miss of one: it fades
+    with the mean miss.
 
     >>> theory = Quenched(N=4, L=3, d_g=4, eta=0.5, omega=np.array([1.0]), zeta=0.0, tau=0.25)
     >>> y = theory.pack(np.ones(2), np.ones(2), R=0.0, S=0.0, v=0.3)
@@ -95,13 +97,22 @@ class Quenched:
     noise: Noise = "averaged"
     frozen: str = "none"
     decay: float = 0.0
-    """Rate of weight decay in training time, eta d_g N weight_decay."""
+    unexplained: Array | float = 0.0
 
     @classmethod
     def of(cls, cfg: Config, start: Start, noise: Noise = "averaged") -> Quenched:
         """The equations for a configuration and a seed's start."""
-        decay = cfg.lr * cfg.d_g * cfg.N * cfg.weight_decay
-        return cls(cfg.N, cfg.L, cfg.d_g, cfg.lr, frequencies(cfg), start.zeta, start.tau, noise, cfg.freeze, decay)
+        sizes, decay = (cfg.N, cfg.L, cfg.d_g, cfg.lr), cfg.lr * cfg.d_g * cfg.N * cfg.weight_decay
+        theory = cls(*sizes, frequencies(cfg), start.zeta, start.tau, noise, cfg.freeze, decay)
+        if start.pull is None:
+            return theory
+        y = theory.begin(start)
+        response, dl_dpi = theory.pull(0.0, y, theory.attention(y))
+        return replace(theory, unexplained=(start.pull - dl_dpi) / max(float(response.miss.mean()), 1e-12))
+
+    def begin(self, start: Start) -> Array:
+        """The state vector of a start."""
+        return self.pack(start.params.w_q, start.params.w_k, *start.overlaps, start.noise)
 
     def pack(self, w_q: Array, w_k: Array, R: float, S: float, v: float) -> Array:
         """The state vector (w_q, w_k, R, S, v)."""
@@ -121,41 +132,51 @@ class Quenched:
         """The share of an untrained weight that weight decay has left: 1 without it."""
         return 1.0 if self.frozen == "logic" else float(np.exp(-self.decay * alpha))
 
-    def response(self, alpha: float, y: Array, pi: Array) -> tuple[Response, Array]:
-        """Loss slope, curvature and loss at each position, and o2 = E sum_b o_b^2, the noise that attention lets through."""
-        _, _, R, S, v = self.unpack(y)
-        margin = logit_margin(np.diagonal(pi), R, S, self.N, self.d_g, self.zeta * self.decayed(alpha))
+    def response(self, alpha: float, y: Array, pi: Array) -> Response:
+        """Loss slope, curvature and loss at each position."""
+        *_, R, S, v = self.unpack(y)
         p, q = np.diagonal(pi), (pi * pi).sum(axis=1)
-        o2 = q + (1 - q) / self.d_g
+        margin = logit_margin(p, R, S, self.N, self.d_g, self.zeta * self.decayed(alpha))
         if self.noise == "mean":
-            return response_at_the_mean(margin, self.N), o2
+            return response_at_the_mean(margin, self.N)
         mixed = (q - p * p) * (1 - 1 / self.d_g) * self.signal(R, S)
-        return response_under_noise(margin, v * o2 + mixed, self.N), o2
+        return response_under_noise(margin, v * self.passed(pi) + mixed, self.N)
+
+    def passed(self, pi: Array) -> Array:
+        """The share o2 = E sum_b o_b^2 of the noise of M that attention lets through to the logits, at each position."""
+        q = (pi * pi).sum(axis=1)
+        return q + (1 - q) / self.d_g
 
     def signal(self, R: float, S: float) -> float:
         """Variance over actions of what they have learned, (R - S)^2 (N - 1)/N^2: a wrong action's is noise too."""
-        return (R - S) ** 2 * (self.N - 1) / self.N**2
+        return 0.0 if self.noise == "mean" else (R - S) ** 2 * (self.N - 1) / self.N**2
+
+    def pull(self, alpha: float, y: Array, pi: Array) -> tuple[Response, Array]:
+        """The response of the logits, and dl/dpi (L, L)."""
+        N, d_g = self.N, self.d_g
+        *_, R, S, v = self.unpack(y)
+        response = self.response(alpha, y, pi)
+        cost = np.full_like(pi, v + self.signal(R, S))
+        np.fill_diagonal(cost, v)
+        dl_dpi = (1 - 1 / d_g) * response.h[:, None] * cost * pi
+        dl_dpi -= np.diag(response.miss * (N / (N - 1) * (d_g - 1) / d_g * (R - S)))
+        return response, dl_dpi / self.L + self.unexplained * float(response.miss.mean())
 
     def __call__(self, alpha: float, y: Array) -> Array:
         """dy/dalpha."""
-        N, L, d_g, eta = self.N, self.L, self.d_g, self.eta
+        N, d_g, eta = self.N, self.d_g, self.eta
         w_q, w_k, R, S, v = self.unpack(y)
         pi = self.attention(y)
-        (slope, h, _), o2 = self.response(alpha, y, pi)
+        (slope, h, _), dl_dpi = self.pull(alpha, y, pi)
         dy = np.zeros_like(y)
         if self.frozen != "attention":
-            pull = slope * (N / (N - 1) * (d_g - 1) / d_g * (R - S))
-            cost = np.full((L, L), v + (self.signal(R, S) if self.noise == "averaged" else 0.0))
-            np.fill_diagonal(cost, v)
-            dl_dpi = ((1 - 1 / d_g) * h[:, None] * cost * pi - np.diag(pull)) / L
             dl_dl = pi * (dl_dpi - (pi * dl_dpi).sum(axis=1, keepdims=True))
             dy[:-3] = -eta * d_g * N * np.concatenate(scores_pull_back(w_q, w_k, self.omega, dl_dl)) - self.decay * y[:-3]
         if self.frozen != "logic":
-            p = np.diagonal(pi)
-            to_R, to_S = overlap_rates(p, N, d_g, self.tau)
+            to_R, to_S = overlap_rates(np.diagonal(pi), N, d_g, self.tau)
             dy[-3] = eta * np.mean(slope * to_R) - self.decay * R
             dy[-2] = eta * np.mean(slope * to_S) - self.decay * S
-            dy[-1] = -2 * v * (eta * np.mean(h * o2) / (N - 1) + self.decay)
+            dy[-1] = -2 * v * (eta * np.mean(h * self.passed(pi)) / (N - 1) + self.decay)
         return dy
 
 
@@ -166,15 +187,15 @@ def quenched(
     params: Params | None = None,
     draws: int = 60,
     rng: np.random.Generator | None = None,
-    counts: Counts = "training",
+    data: Data = "training",
     noise: Noise = "averaged",
 ) -> xr.Dataset:
     """Tier 2 as a trajectory: A, R, S, mean logits, loss, attention, from a seed's own initial weights.
 
-    `params` starts from other weights with the seed's permutations. `counts="training"` starts from the overlaps that the
-    seed's training set sees, "population" from those of an infinite one. A list of seeds, or seed=None for `draws` seeds drawn
-    at random by `rng`, gives a dimension `seed`: mean and spread are `.mean("seed")` and `.std("seed")`. `noise="mean"`
-    evaluates the softmax at the mean logits, the simpler and less accurate form.
+    `params` starts from other weights with the seed's permutations. `data="training"` knows how the loss of the seed's
+    training set asks attention to move at the start, "population" describes an infinite set. A list of seeds, or seed=None
+    for `draws` seeds drawn at random by `rng`, gives a dimension `seed`: mean and spread are `.mean("seed")` and
+    `.std("seed")`. `noise="mean"` evaluates the softmax at the mean logits, the simpler and less accurate form.
 
     >>> th = quenched(Config.preset("smoke"), seed=0)
     >>> th.A.dims, th.attention.dims
@@ -183,33 +204,30 @@ def quenched(
     refuse(cfg, "quenched", weight_decay=True)
     if noise not in ("averaged", "mean"):
         raise ValueError(f"noise = {noise!r} is not allowed; allowed: 'averaged' or 'mean'")
-    return for_each_seed(lambda one: _one_seed(cfg, one, params, counts, noise), seed, draws, rng, params)
+    return for_each_seed(lambda one: _one_seed(cfg, one, params, data, noise), seed, draws, rng, params)
 
 
-def _one_seed(cfg: Config, seed: int, params: Params | None, counts: Counts, noise: Noise) -> xr.Dataset:
-    started, start = perf_counter(), Start.of(cfg, seed, params, counts)
-    theory, first = Quenched.of(cfg, start, noise), start.params
-    begin = theory.pack(first.w_q, first.w_k, *start.trained_overlaps, start.noise)
-    untrained = np.subtract(start.overlaps, start.trained_overlaps)
-    rows = []
-    for alpha, y in zip(alphas(cfg), along(theory, begin, alphas(cfg), **TOLERANCES), strict=True):
-        rows.append(_observed(theory, alpha, y, untrained * theory.decayed(alpha)))
+def _one_seed(cfg: Config, seed: int, params: Params | None, data: Data, noise: Noise) -> xr.Dataset:
+    started, start = perf_counter(), Start.of(cfg, seed, params, data)
+    theory = Quenched.of(cfg, start, noise)
+    path = along(theory, theory.begin(start), alphas(cfg), **TOLERANCES)
+    rows = [_observed(theory, alpha, y) for alpha, y in zip(alphas(cfg), path, strict=True)]
     curves = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-    known = {"seed": seed, "counts": counts, "noise": noise}
+    known = {"seed": seed, "data": data, "noise": noise}
     return labelled(cfg, "quenched", curves, **known, **TOLERANCES, wall_seconds=perf_counter() - started)
 
 
-def _observed(theory: Quenched, alpha: float, y: Array, untrained: Array) -> dict[str, Array | float]:
-    """What tier 2 predicts at one moment; `untrained` is what R and S hold beyond what the training set sees of them."""
+def _observed(theory: Quenched, alpha: float, y: Array) -> dict[str, Array | float]:
+    """What tier 2 predicts at one moment."""
     pi, zeta = theory.attention(y), theory.zeta * theory.decayed(alpha)
-    R, S = theory.unpack(y)[2:4] + untrained
+    *_, R, S, _ = theory.unpack(y)
     mu_k = mean_correct_logit(np.diagonal(pi), R, S, theory.d_g)
     return {
         "A": float(np.trace(pi)) / theory.L,
         "R": R,
         "S": S,
         "zeta": zeta,
-        "loss": float(theory.response(alpha, y, pi)[0].loss.mean()),
+        "loss": float(theory.response(alpha, y, pi).loss.mean()),
         "mu_k": float(np.mean(mu_k)),
         "mu_o": float(np.mean(mean_other_logit(mu_k, theory.N, zeta))),
         "attention": pi,

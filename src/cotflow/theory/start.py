@@ -1,4 +1,4 @@
-"""Where does a seed's dynamics start, and how evenly does its training set cover the task?"""
+"""Where does a seed's dynamics start, and what does the theory know of its training set?"""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ..attention import attention
 from ..config import Config
 from ..observables import order_parameters, teacher_overlap
 from ..params import Params
@@ -16,17 +17,18 @@ from ..task import Split, Task, check_seed, teacher_matrices
 from ..vocabulary import permutations
 
 Array = NDArray[np.float64]
-Counts = Literal["training", "population"]
+Data = Literal["training", "population"]
 
 
 @dataclass(frozen=True)
 class Start:
-    """A seed's permutations (d_g, N), initial weights in float64, and how often each (state, action) is trained.
+    """A seed's permutations (d_g, N), initial weights in float64, and what is known of its training set.
 
-    `share` (N, d_g) is the frequency of state s with action c among the predictions of the training set, times d_g N:
-    all ones for an infinite set. `memory` is one over the mean count of a (state, action), 0 for an infinite set.
+    `pull` (L, L) is dl/dpi of the training set at these weights, None for an infinite set. `share` (N, d_g) is the frequency
+    of state s with action c among the training set's predictions, times d_g N: all ones for an infinite set. `memory` is
+    one over the mean count of a (state, action), 0 for an infinite set.
 
-    >>> Start.of(Config.preset("smoke"), seed=0).share.shape
+    >>> Start.of(Config.preset("smoke"), seed=0, data="population").share.shape
     (8, 8)
     """
 
@@ -34,38 +36,30 @@ class Start:
     params: Params
     share: Array
     memory: float = 0.0
+    pull: Array | None = None
 
     @classmethod
-    def of(cls, cfg: Config, seed: int, params: Params | None = None, counts: Counts = "training") -> Start:
+    def of(cls, cfg: Config, seed: int, params: Params | None = None, data: Data = "training") -> Start:
         """The start of a seed: its own initial weights, or the weights handed in."""
-        if counts not in ("training", "population"):
-            raise ValueError(f"counts = {counts!r} is not allowed; allowed: 'training' or 'population'")
+        if data not in ("training", "population"):
+            raise ValueError(f"data = {data!r} is not allowed; allowed: 'training' or 'population'")
         params = (Params.initial(cfg, seed) if params is None else params.check(cfg)).astype("float64")
-        if counts == "training":
-            task = Task(cfg, seed)
-            memory = cfg.N * cfg.d_g / task.train.actions.size
-            return cls(task.permutations, params, shares(task.train, cfg.N, cfg.d_g), memory)
-        table = permutations(cfg.vocabulary, cfg.N, cfg.d_g, np.random.default_rng(check_seed(seed)))
-        return cls(table, params, np.ones((cfg.N, cfg.d_g)))
+        if data == "population":
+            table = permutations(cfg.vocabulary, cfg.N, cfg.d_g, np.random.default_rng(check_seed(seed)))
+            return cls(table, params, np.ones((cfg.N, cfg.d_g)))
+        task = Task(cfg, seed)
+        memory = cfg.N * cfg.d_g / task.train.actions.size
+        return cls(task.permutations, params, shares(task.train, cfg.N, cfg.d_g), memory, pull_of(cfg, params, task.train))
 
     @cached_property
     def overlaps(self) -> tuple[float, float]:
         """R and S of the start."""
         return order_parameters(self.permutations, self.params.m)
 
-    @cached_property
-    def trained_overlaps(self) -> tuple[float, float]:
-        """R and S as the training set sees them: each (state, action) counts as often as it is trained.
-
-        >>> start = Start.of(Config.preset("smoke"), seed=0, counts="population")
-        >>> bool(np.allclose(start.overlaps, start.trained_overlaps))
-        True
-        """
-        d_g, N = self.permutations.shape
-        states, targets = np.arange(N)[:, None], self.permutations.T
-        own = self.params.m[np.arange(d_g), targets, states]
-        every = self.params.m.sum(axis=0)[targets, states]
-        return float(np.mean(self.share * own)), float(np.mean(self.share * (every - own))) / max(d_g - 1, 1)
+    @property
+    def tau(self) -> float:
+        """The mean overlap of different teacher matrices."""
+        return teacher_overlap(self.permutations)
 
     @property
     def zeta(self) -> float:
@@ -74,15 +68,10 @@ class Start:
         return float(self.params.m.sum() / (d_g * N))
 
     @property
-    def tau(self) -> float:
-        """The mean overlap of different teacher matrices."""
-        return teacher_overlap(self.permutations)
-
-    @property
     def noise(self) -> float:
         """v, the variance of m about its best fit by own teacher matrices, the others' mean, and a constant.
 
-        >>> round(Start.of(Config.preset("main"), seed=0, counts="population").noise, 2)
+        >>> round(Start.of(Config.preset("main"), seed=0, data="population").noise, 2)
         0.33
         """
         own = teacher_matrices(self.permutations)
@@ -101,3 +90,17 @@ def shares(split: Split, N: int, d_g: int) -> Array:
     """
     counts = np.bincount((split.inputs * d_g + split.actions).ravel(), minlength=N * d_g)
     return counts.reshape(N, d_g).astype(np.float64) * (N * d_g / split.actions.size)
+
+
+def pull_of(cfg: Config, params: Params, split: Split) -> Array:
+    """dl/dpi of a split at given weights, (L, L): how its loss asks each position to attend.
+
+    >>> cfg = Config.preset("smoke")
+    >>> pull_of(cfg, Params.initial(cfg, 0), Task(cfg, 0).train).shape
+    (5, 5)
+    """
+    from ..gradients import fused  # only here: it compiles
+
+    pi = attention(cfg, params.w_q, params.w_k)
+    plan = fused.prepare(split, cfg.N, cfg.d_g)
+    return fused.loss_and_gradient(pi, params.m.astype(cfg.dtype), plan)[1]
