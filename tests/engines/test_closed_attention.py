@@ -60,6 +60,21 @@ def test_keys_and_queries_take_single_steps_under_the_foreseen_force(cfg):
     assert fresh.carry(x, nodes, table, 7, 20).tobytes() == direct.tobytes()
 
 
+def test_under_the_flow_keys_and_queries_take_infinitely_many_steps(cfg):
+    """Steps a thousand times smaller, whose sum over m is the integral, end where the flow ends."""
+    start = cf.Params.initial(cfg, 0)
+    small = cfg.replace(lr=cfg.lr / 1000)
+    flow, leap = (
+        make_engine(name, c, cf.Task(c, 0), start, backend("fused", 1), rtol=1e-8, atol=1e-8).adams.law
+        for name, c in (("flow", cfg), ("leap", small))
+    )
+    x, nodes = start.flatten(), np.array([4.0, 1.0])
+    table = np.random.default_rng(0).normal(size=(2, len(flow.signal(x, 0)[1]))) * np.array([1.0, 0.1])[:, None]
+    shrunk = table * np.array([1.0, 1e-3])[:, None]
+    assert np.abs(flow.carry(x, nodes, table, 4, 6.0) - leap.carry(x, 1000 * nodes, shrunk, 4000, 6000)).max() < 2e-3
+    assert np.abs(flow.carry(x, nodes, table, 4, 6.0) - x).max() > 0.5
+
+
 def test_the_expected_curvature_is_that_of_a_large_data_set():
     """H against differences of dloss/dpi on 20,000 sequences, in the middle of training and in every direction of one row."""
     cfg = cf.Config.preset("smoke", n_train_seq=20_000, n_test_seq=1, dtype="float64")

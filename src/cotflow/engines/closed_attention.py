@@ -19,18 +19,29 @@ from ..attention import attention, frequencies, rotations
 from ..config import Config
 from ..params import Params
 from ..task import Split
-from .attention_steps import attention_steps
+from .attention_steps import Path, attention_flow, attention_steps
 from .curvature import hessian
 from .descent import Descent
-from .quadrature import SUM, combine
+from .quadrature import Rule, combine
 
 
 class ClosedAttention:
-    """Signal g = (dloss/dpi, pi, force on m), for weights x = (w_q, w_k, m) in one vector."""
+    """Signal g = (dloss/dpi, pi, force on m), for weights x = (w_q, w_k, m) in one vector.
 
-    rule = SUM
+    Under the rule of integrals keys and queries follow their flow to `tolerance` instead of their steps.
+    """
 
-    def __init__(self, cfg: Config, descent: Descent, split: Split, like: Params, penalty: Callable[[np.ndarray], float]) -> None:
+    def __init__(
+        self,
+        cfg: Config,
+        rule: Rule,
+        descent: Descent,
+        split: Split,
+        like: Params,
+        penalty: Callable[[np.ndarray], float],
+        tolerance: float,
+    ) -> None:
+        self.rule, self.tolerance = rule, tolerance
         self.cfg, self.descent, self.split, self.like, self.penalty = cfg, descent, split, like, penalty
         self.eta, self.decay = cfg.lr, descent.weight_decay
         self.keys = 2 * cfg.d_h
@@ -61,14 +72,15 @@ class ClosedAttention:
         return np.concatenate([self._carry_keys(x, nodes, table, start, h), m])
 
     def _carry_keys(self, x: np.ndarray, nodes: np.ndarray, table: np.ndarray, start: float, h: float) -> np.ndarray:
-        """Keys and queries after h single steps, continued from where the last call on the same path stood."""
+        """Keys and queries h epochs later; steps continue from where the last call on the same path stood."""
         w, done = x[: self.keys], 0.0
+        rest = self._rest(x, table)
+        path = Path(np.asarray(nodes, np.float64), rest, self._hessian(x), self.cos, self.sin, self.pairs, self.decay)
+        if not self.rule.discrete:
+            return attention_flow(w, path, float(start), float(h), self.eta, self.tolerance)
         if self._reached and self._reached[0] is x and self._reached[1] is table and self._reached[2] <= h:
             done, w = self._reached[2:]
-        w = attention_steps(
-            w, self._rest(x, table), np.asarray(nodes, np.float64), self._hessian(x), int(start + done), int(h - done),
-            self.eta, self.decay, self.cos, self.sin, self.pairs,
-        )  # fmt: skip
+        w = attention_steps(w, path, int(start + done), int(h - done), self.eta)
         self._reached = (x, table, h, w)
         return w
 

@@ -16,7 +16,7 @@ from .closed_attention import ClosedAttention
 from .descent import Descent, frozen_blocks
 from .engine import State
 from .laws import Law, Plain
-from .quadrature import SUM
+from .quadrature import SUM, Rule
 
 
 class Leap:
@@ -24,11 +24,11 @@ class Leap:
 
     `rtol` and `atol` bound the error that one step may make in each block of weights (root mean square, relative to
     atol + rtol |weight|); what errors grow to over a run is the dynamics' affair: to one to three tolerances in A, in the paper's
-    tables. Weights are accumulated in float64 whatever the precision of the gradient. Both tolerances are 1e-5 by default.
+    tables. Weights are accumulated in float64 whatever the precision of the gradient.
     """
 
     name = "leap"
-    tolerance = 1e-5
+    rule: Rule = SUM
 
     def __init__(
         self,
@@ -36,12 +36,11 @@ class Leap:
         task: Task,
         params: Params,
         backend: Backend,
-        rtol: float | None = None,
-        atol: float | None = None,
+        rtol: float = 1e-5,
+        atol: float = 1e-5,
         max_gradients: int = 2000,
     ) -> None:
         refuse(cfg, self.name)
-        rtol, atol = (self.tolerance if given is None else given for given in (rtol, atol))
         for name, value in (("rtol", rtol), ("atol", atol), ("max_gradients", max_gradients)):
             if not value > 0:
                 raise ValueError(f"{name} = {value!r} is not allowed; allowed: positive numbers")
@@ -50,7 +49,7 @@ class Leap:
         frozen = frozen_blocks(cfg)
         self._decays = np.concatenate([np.full(value.size, name not in frozen) for name, value in params.items()])
         self.adams = Adams(
-            self._law(cfg),
+            self._law(cfg, min(rtol, atol)),
             params.flatten(),
             cfg.train_epochs,
             list(block_slices(params)),
@@ -97,11 +96,11 @@ class Leap:
             "atol": adams.atol,
         }
 
-    def _law(self, cfg: Config) -> Law:
-        """Attention in closed form under interpolated forces, or the plain sum of forces where attention stays as it is."""
+    def _law(self, cfg: Config, tolerance: float) -> Law:
+        """Attention in closed form under interpolated forces, or the plain force where attention stays as it is."""
         if cfg.freeze == "attention":
-            return Plain(self._force, cfg.lr, SUM)
-        return ClosedAttention(cfg, self.descent, self.task.train, self.like, self._penalty)
+            return Plain(self._force, cfg.lr, self.rule)
+        return ClosedAttention(cfg, self.rule, self.descent, self.task.train, self.like, self._penalty, 0.01 * tolerance)
 
     def _force(self, x: np.ndarray, epoch: float) -> tuple[float, np.ndarray]:
         """Loss with the penalty of weight decay, and minus the gradient of both."""
