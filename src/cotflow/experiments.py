@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,38 +18,38 @@ SWEEP_SEEDS, SIZE_SEEDS = 4, 2
 
 @dataclass(frozen=True)
 class Experiment:
-    """Seeds of one configuration, in the directory `name` of the results; `why` is for who waits for it."""
+    """The same seeds of one configuration, or of several by name; records lie under `name`. `why` is for who waits for it."""
 
     name: str
-    cfg: Config
+    points: Mapping[str, Config]
     seeds: tuple[int, ...]
     why: str
     engine: str = "leap"
 
-    def missing(self, out: Path) -> list[int]:
-        """Seeds that have no record yet."""
-        place = out / self.name
-        there = record_files(place) if place.is_dir() else {}
-        return [seed for seed in self.seeds if seed not in there]
+    def missing(self, out: Path) -> dict[str, list[int]]:
+        """Seeds that have no record yet, by point."""
+        places = {point: out / self.name / point for point in self.points}
+        there = {point: record_files(place) if place.is_dir() else {} for point, place in places.items()}
+        return {point: [seed for seed in self.seeds if seed not in found] for point, found in there.items()}
 
 
 def experiments(
     main: Config, seeds: Sequence[int], everything: bool = False, robustness: Config | None = None
 ) -> list[Experiment]:
-    """All experiments of a reproduction of `main`; `everything` adds the second table, the exact run and the variations."""
+    """All experiments of a reproduction of `main`; `everything` adds the second table, the variations and the exact run."""
     seeds = tuple(seeds)
-    plan = [Experiment("main", main, seeds, "the main table")]
+    plan = [Experiment("main", {"": main}, seeds, "the main table")]
     if not everything:
         return plan
     if robustness is not None:
-        plan.append(Experiment("robustness", robustness, seeds, "the second table"))
-    for size in (main.n_train_seq // 8, 8 * main.n_train_seq):
-        cfg = main.replace(n_train_seq=size)
-        plan.append(Experiment(f"sizes/n_train_seq={size}", cfg, seeds[:SIZE_SEEDS], f"{size:,} training sequences"))
-    for name, cfg in variations(main).items():
-        plan.append(Experiment(f"sweep/{name}", cfg, seeds[:SWEEP_SEEDS], f"variation {name}"))
-    plan.append(Experiment("exact", main, seeds[:1], "every SGD step of one seed", engine="steps"))
-    return plan
+        plan.append(Experiment("robustness", {"": robustness}, seeds, "the second table"))
+    sizes = {f"n_train_seq={size}": main.replace(n_train_seq=size) for size in (main.n_train_seq // 8, 8 * main.n_train_seq)}
+    return [
+        *plan,
+        Experiment("sizes", sizes, seeds[:SIZE_SEEDS], "smaller and larger training sets"),
+        Experiment("sweep", variations(main), seeds[:SWEEP_SEEDS], "variations of the hyperparameters"),
+        Experiment("exact", {"": main}, seeds[:1], "every SGD step of one seed", engine="steps"),
+    ]
 
 
 def variations(main: Config) -> dict[str, Config]:
@@ -84,7 +84,10 @@ def snapshot_epochs(run: xr.Dataset) -> list[int]:
         _first(accuracy.values >= 0.5, last),
     ]
     moments.append((max(moments) + last) // 2)
-    return sorted({int(run.epoch[k]) for k in moments} - {int(run.epoch[0]), int(run.epoch[-1])})
+    found = {k for k in moments if 0 < k < last}
+    if len(found) < 2:  # nothing of this happens: quarters of the run
+        found = {k for k in (last // 4, last // 2, 3 * last // 4) if 0 < k < last}
+    return sorted(int(run.epoch[k]) for k in found)
 
 
 def _first(reached: np.ndarray, otherwise: int) -> int:

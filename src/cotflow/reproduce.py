@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, as_completed
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from .config import Config
@@ -40,13 +40,15 @@ def reproduce(
     main: Config | None = None,
     robustness: Config | None = None,
     workers: int | None = None,
+    executor: Executor | None = None,
     say: Say = print,
     command: str = "make reproduce",
 ) -> Path:
     """Train, solve, draw and report into `out`, and return the report's path; what is there already is not made again.
 
     `everything` adds the second table, variations of the main one, and one seed with every SGD step. Interrupted, the same call
-    goes on. `command` is what the report says repeats it.
+    goes on. Work is done by `workers` processes of this machine, as many as cores by default, or by an `executor` that sees the
+    same files. `command` is what the report says repeats it.
     """
     out = Path(out)
     main = Config.preset("main") if main is None else main
@@ -56,13 +58,13 @@ def reproduce(
     say(estimate(plan, out, workers))
     with _worth_repeating():
         for each in plan:
-            run_experiment(each, out, workers, say)
-        with _processes(workers) as executor:
-            snapshots = executor.submit(take_snapshots, main, plan[0].seeds[0], out)
-            solve_theories(Results(out), executor, say)
+            run_experiment(each, out, workers, executor, say)
+        with nullcontext(executor) if executor else _processes(workers) as pool:
+            snapshots = pool.submit(take_snapshots, main, plan[0].seeds[0], out)
+            solve_theories(Results(out), pool, say)
             snapshots.result()
             results = Results(out)
-            drawn = draw_figures(results, out / "figures", executor, say)
+            drawn = draw_figures(results, out / "figures", pool, say)
         report = write(results, drawn, out, command)
     for name, value in headlines(numbers(results)):
         say(f"  {name:<34} {value}")
@@ -70,18 +72,20 @@ def reproduce(
     return report
 
 
-def run_experiment(each: Experiment, out: Path, workers: int, say: Say) -> None:
+def run_experiment(each: Experiment, out: Path, workers: int, executor: Executor | None, say: Say) -> None:
     """Train the seeds of an experiment that have no record."""
-    missing = each.missing(out)
+    missing = sum(map(len, each.missing(out).values()))
     if not missing:
         return
-    say(f"training {each.why}: {len(missing)} of {len(each.seeds)} seeds")
-    if each.engine == "steps":  # one long run: both cores for it
-        for seed in missing:
-            train(each.cfg, seed, out / each.name, engine="steps", threads=workers)
-    else:
-        place, few = out / each.name, min(workers, len(missing))
-        ensemble(each.cfg, each.seeds, engine=each.engine, out=place, workers=few, progress=True)
+    say(f"training {each.why}: {missing} of {len(each.points) * len(each.seeds)} runs")
+    place = out / each.name
+    if each.engine == "steps":  # one long run: every core for it
+        for seed in each.seeds:
+            train(each.points[""], seed, place, engine="steps", threads=workers)
+        return
+    configs = each.points.get("", each.points)
+    where = {"workers": min(workers, missing)} if executor is None else {"executor": executor}
+    ensemble(configs, each.seeds, engine=each.engine, out=place, progress=True, **where)
 
 
 def take_snapshots(cfg: Config, seed: int, out: Path) -> None:
@@ -132,20 +136,21 @@ def draw_figures(results: Results, out: Path, executor: Executor | None, say: Sa
 
 def estimate(plan: Sequence[Experiment], out: Path, workers: int) -> str:
     """How long it will take, from one gradient and one evaluation timed here and now."""
-    missing = {each.name: len(each.missing(out)) for each in plan}
-    if not any(missing.values()):
+    missing = [(each, each.points[point], len(seeds)) for each in plan for point, seeds in each.missing(out).items()]
+    runs = sum(count for *_, count in missing)
+    if runs == 0:
         return f"all records are in {out}; theories, figures and report follow"
-    gradient, evaluation = timed(plan[0].cfg)
+    first = plan[0].points[""]
+    gradient, evaluation = timed(first)
 
-    def one(each: Experiment) -> float:
-        size = _size(each.cfg) / _size(plan[0].cfg)
-        count = each.cfg.train_epochs if each.engine == "steps" else GRADIENTS
-        return count * gradient * size + len(each.cfg.eval_epochs) * evaluation
+    def one(cfg: Config, engine: str = "leap") -> float:
+        count = cfg.train_epochs if engine == "steps" else GRADIENTS
+        return count * gradient * _size(cfg) / _size(first) + len(cfg.eval_epochs) * evaluation
 
-    seconds = sum(one(each) * missing[each.name] for each in plan) / workers
-    rest = one(plan[0]) * (1 + min(COLUMN_SEEDS, len(plan[0].seeds))) / workers + FIGURES / workers
+    seconds = sum(one(cfg, each.engine) * count for each, cfg, count in missing) / workers
+    rest = one(first) * (1 + min(COLUMN_SEEDS, len(plan[0].seeds))) / workers + FIGURES / workers
     return (
-        f"{sum(missing.values())} runs to train: one gradient takes {1e3 * gradient:.1f} ms here, one evaluation "
+        f"{runs} runs to train: one gradient takes {1e3 * gradient:.1f} ms here, one evaluation "
         f"{1e3 * evaluation:.1f} ms, so about {duration(seconds)} on {workers} cores; theories, figures and report about "
         f"{duration(rest)} more"
     )

@@ -12,7 +12,6 @@ from .style import INK, Width, legend_above, letter, page, styled, time_axis
 from .words import close, in_words
 
 PANELS = {"A": "attention $A$", "R": "own overlap $R$", "rollout_accuracy": "final rollout accuracy"}
-_SHADES = ("#1a1a1a", "#8a8a8a", "#d4d4d4")
 
 
 @styled
@@ -32,6 +31,8 @@ def single_seeds(*curves: xr.Dataset, width: Width = "full") -> Figure:
                 if theirs is not None and name in theirs:
                     ax.plot(theirs.alpha, theirs[name], **look(theory).line, label=look(theory).name)
         time_axis(ax, 2 * settled([run], "A") / 1.5 if name == "A" else settled([run], "rollout_accuracy"))
+    for ax in (axes[0], axes[2]):
+        ax.set_ylim(0, 1.04)
     axes[0].set_ylabel("$A$")
     axes[1].set_ylabel("$R$")
     axes[2].set_ylabel("accuracy")

@@ -24,7 +24,7 @@ def look(data: xr.Dataset) -> Look:
     """The look of a source; variants of the closure have their own, and so has a theory that is known by its name alone."""
     name = tier(data)
     if name is None:
-        return LOOKS["second simulation" if data.attrs.get("engine") in ("steps", "flow") else "simulation"]
+        return LOOKS["simulation"]
     if name == "closure" and data.attrs.get("power", 1) == 2:
         return LOOKS["closure, power 2"]
     return LOOKS.get(name, Look(PURPLE, (0, (3, 1, 1, 1)), 6, name))
@@ -93,14 +93,14 @@ def mean_and_spread(data: xr.DataArray) -> tuple[np.ndarray, np.ndarray | None]:
     return data.mean("seed").values, data.std("seed", ddof=1).values
 
 
-def draw(ax: Axes, data: xr.Dataset, name: str, split: str = "test", **line: Any) -> bool:
+def draw(ax: Axes, data: xr.Dataset, name: str, split: str = "test", how: Look | None = None, **line: Any) -> bool:
     """Draw a variable of one source, mean and ± one standard deviation over seeds; False where the source lacks it.
 
     The spread is a shade for a simulation and a pair of thin lines for a theory.
     """
     if name not in data:
         return False
-    how, alpha = look(data), data.alpha.values
+    how, alpha = how or look(data), data.alpha.values
     mean, spread = mean_and_spread(values(data, name, split))
     ax.plot(alpha, mean, **{**how.line, "label": name_of(data), **line})
     if spread is not None:
@@ -113,9 +113,11 @@ def draw(ax: Axes, data: xr.Dataset, name: str, split: str = "test", **line: Any
 
 
 def overlay(ax: Axes, curves: Sequence[xr.Dataset], name: str, split: str = "test") -> None:
-    """Draw a variable of every source that has it."""
+    """Draw a variable of every source that has it; simulations after the first are dotted."""
+    first = simulations(curves)[:1]
     for data in sorted(curves, key=lambda each: look(each).rank):
-        draw(ax, data, name, split)
+        another = tier(data) is None and data is not first[0]
+        draw(ax, data, name, split, LOOKS["second simulation"] if another else None)
 
 
 def config(curves: Sequence[xr.Dataset]) -> Config:

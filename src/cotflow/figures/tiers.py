@@ -26,6 +26,7 @@ def tiers(*curves: xr.Dataset, width: Width = "full") -> Figure:
         for theory in theories(curves):
             lower.plot(run.alpha, error(run, theory, name), **look(theory).line)
         lower.set_ylabel(rf"$\Delta {name}$")
+    above[0].set_ylim(0, 1.02)
     for ax in axes:
         time_axis(ax, last_alpha([run]))
     titles = [*TITLES.values(), *(f"error of ${name}$" for name in TITLES)]

@@ -10,7 +10,7 @@ import xarray as xr
 from scipy.stats import kurtosis
 
 from ..figures.derived import gaussian_accuracies, mean_field_loss_of
-from ..figures.logit_histograms import sequences_for, split_logits
+from ..figures.logit_histograms import saved_epochs, sequences_for, split_logits
 from ..params import Params
 from ..results import Results
 from ..theory.limits import onset_time
@@ -142,7 +142,7 @@ def _gaussian(results: Results) -> Measured | None:
         return None
     run = run.isel(seed=0).assign_attrs(seed=int(run.seed[0]))
     cfg, k = config_of(run), int(np.argmax(run.A.values >= 0.75))
-    later = min(run.snapshot.values.tolist(), key=lambda epoch: abs(epoch - float(run.epoch[k])))
+    later = min(saved_epochs(run), key=lambda epoch: abs(epoch - float(run.epoch[k])))
     context = sequences_for(cfg, run.attrs["seed"])
     start, then = (split_logits(cfg, Params.of(run, int(epoch)), context)[1] for epoch in (0, later))
     when = later * cfg.alpha_per_epoch

@@ -40,6 +40,8 @@ def code(*lines: str) -> str:
 def number(measured: Measured, digits: int = 3) -> str:
     """A measured value with its spread, in plain text: 0.340 ± 0.155, 2.9 s, α = 5.52."""
     value = figure(measured.value, digits)
+    if measured.value != measured.value:
+        return value
     if measured.unit == "α":
         value = f"α = {measured.value:.2f}"
         return value if measured.spread is None else f"{value} ± {measured.spread:.2f}"
