@@ -11,7 +11,7 @@ import pytest
 import cotflow as cf
 from cotflow import reproduce as module
 from cotflow.cli import main as cli
-from cotflow.experiments import experiments, snapshot_epochs, variations
+from cotflow.experiments import SIZE_SEEDS, experiments, snapshot_epochs, variations
 from cotflow.figures import FIGURES
 from cotflow.figures.style import STYLE
 from cotflow.reproduce import reproduce
@@ -71,7 +71,9 @@ def test_theories_follow_the_seeds_that_were_trained(made, tiny):
     (quenched,) = results.theory("main", "quenched")
     assert np.array_equal(quenched.A.sel(seed=2), cf.theory.quenched(tiny, 2).A)
     assert results.theory("main", "column")[0].seed.values.tolist() == [0, 1, 2]
-    assert all(results.unsolved("main", tier, [0, 1, 2]) == [] for tier in TIERS)
+    for tier in TIERS:
+        seeds = [0, 1, 2][:SIZE_SEEDS] if tier.endswith("-population") else [0, 1, 2]
+        assert results.unsolved("main", tier, seeds) == []
 
 
 def test_the_exact_run_is_what_leap_stands_for(made):

@@ -12,7 +12,7 @@ from .config import Config
 from .ensembles import ensemble
 from .ensembles.processes import Processes
 from .ensembles.watch import duration
-from .experiments import Experiment, experiments, snapshot_epochs
+from .experiments import SIZE_SEEDS, Experiment, experiments, snapshot_epochs
 from .figures.make import Drawn, available, draw_all
 from .gradients import backend
 from .gradients.threads import cores
@@ -98,19 +98,23 @@ def take_snapshots(cfg: Config, seed: int, out: Path) -> None:
 
 def theory_jobs(results: Results, without: Sequence[str] = ()) -> list[tuple[str, str, int | None]]:
     """Theories that figures and report need and that are not there: (directory of records, tier, seed or None)."""
-    wanted = [(point, tier) for name in ("main", "robustness") for point in results.points(name) for tier in TIERS]
+    tables = [point for name in ("main", "robustness") for point in results.points(name)]
+    wanted = [(point, tier) for point in tables for tier in TIERS if not tier.endswith("-population")]
     wanted += [(point, "closure") for point in results.points("sweep")]
+    if results.points("sizes"):  # what a training set does to a theory
+        wanted += [(point, tier) for point in results.points("sizes") for tier in ("quenched", "column")]
+        wanted += [("main", tier) for tier in ("quenched-population", "column-population")]
     jobs = []
     for point, tier in ((point, tier) for point, tier in wanted if tier not in without):
         seeds = results.seeds(point) if tier in SEEDED else []
-        chosen = seeds[:COLUMN_SEEDS] if tier == "column" else seeds
-        jobs += [(point, tier, seed) for seed in results.unsolved(point, tier, chosen)]
+        few = {"column": COLUMN_SEEDS, "quenched-population": SIZE_SEEDS, "column-population": SIZE_SEEDS}.get(tier)
+        jobs += [(point, tier, seed) for seed in results.unsolved(point, tier, seeds[:few])]
     return jobs
 
 
 def solve_theories(results: Results, executor: Executor | None, say: Say, without: Sequence[str] = ()) -> None:
     """Solve them, the longest first, in the executor's processes where one is given; a tier that refuses says why, once."""
-    jobs = sorted(theory_jobs(results, without), key=lambda job: job[1] != "column")
+    jobs = sorted(theory_jobs(results, without), key=lambda job: not job[1].startswith("column"))
     if not jobs:
         return
     say(f"solving theories: {len(jobs)} of three tiers and their limits")

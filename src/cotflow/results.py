@@ -21,10 +21,12 @@ TIERS: dict[str, tuple[Any, dict[str, Any]]] = {
     "closure-squared": (closure, {"power": 2}),
     "quenched": (quenched, {}),
     "column": (column, {}),
+    "quenched-population": (quenched, {"data": "population"}),
+    "column-population": (column, {"data": "population"}),
     "early": (early, {}),
     "onset": (onset, {}),
 }
-SEEDED = ("quenched", "column")
+SEEDED = ("quenched", "column", "quenched-population", "column-population")
 THEORY = "theory"
 
 

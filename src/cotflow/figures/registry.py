@@ -116,7 +116,14 @@ FIGURES: dict[str, Entry] = {
         "Theory error and training-set size",
         training_set_size.training_set_size,
         training_set_size.caption,
-        ("main", "sizes", "main:closure", "main:quenched", "main:column"),
+        (
+            "main",
+            "sizes",
+            "main:closure",
+            *(f"{name}:{tier}" for tier in ("quenched", "column") for name in ("main", "sizes")),
+            "main:quenched-population",
+            "main:column-population",
+        ),
     ),
     "transition_times": Entry(
         "Transition times over hyperparameters",

@@ -21,12 +21,14 @@ def tier(data: xr.Dataset) -> str | None:
 
 
 def look(data: xr.Dataset) -> Look:
-    """The look of a source; variants of the closure have their own, and so has a theory that is known by its name alone."""
+    """The look of a source; variants of a tier have their own, and so has a theory that is known by its name alone."""
     name = tier(data)
     if name is None:
         return LOOKS["simulation"]
     if name == "closure" and data.attrs.get("power", 1) == 2:
         return LOOKS["closure, power 2"]
+    if data.attrs.get("data") == "population":
+        name = f"{name}, population"
     return LOOKS.get(name, Look(PURPLE, (0, (3, 1, 1, 1)), 6, name))
 
 

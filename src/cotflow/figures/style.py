@@ -94,6 +94,8 @@ LOOKS = {
     "closure, power 2": Look(ORANGE, (0, (2, 1)), 2, "closure, $A^2(1-A)^2$"),
     "quenched": Look(BLUE, (0, (5, 1.5, 1, 1.5)), 3, "quenched (tier 2)"),
     "column": Look(GREEN, (0, (1.5, 1.2)), 4, "columns (tier 3)"),
+    "quenched, population": Look(SKY, (0, (5, 1.5, 1, 1.5)), 3, "tier 2, infinite data"),
+    "column, population": Look(PURPLE, (0, (1.5, 1.2)), 4, "tier 3, infinite data"),
     "early": Look(PURPLE, (0, (1, 1.2)), 5, "early regime"),
     "onset": Look(BLUE, (0, (1, 1.2)), 5, "onset of attention"),
 }

@@ -64,5 +64,5 @@ def caption(*curves: xr.Dataset) -> str:
     return (
         "Upper row: A, R and S by simulation and by the theories; thin lines are a theory's own ± one standard deviation over "
         "seeds. Lower row: theory minus simulation, both averaged over the seeds that both have. Tiers 2 and 3 start from each "
-        f"seed's own initial weights. {close(*curves)}"
+        f"seed's own initial weights, and know its training set by a few numbers. {close(*curves)}"
     )

@@ -35,16 +35,15 @@ def training_set_size(*curves: xr.Dataset, width: Width = "full") -> Figure:
     common = set.intersection(*(set(seed_numbers(run)) for run in runs))
     figure, axes = page(3, width)
     for ax, (name, symbol) in zip(axes, PANELS.items(), strict=True):
-        for theory in theories(curves):
-            measured = [(config_of(run).n_train_seq, worst(run, theory, name, common)) for run in runs if comparable(run, theory)]
-            measured = [(n, errors) for n, errors in measured if len(errors)]
-            if name not in theory or not measured:
+        for how in sorted({look(theory) for theory in theories(curves)}, key=lambda each: each.rank):
+            same = [theory for theory in theories(curves) if look(theory) == how]
+            found = [(config_of(run).n_train_seq, worst(run, theory, name, common)) for run in runs for theory in same]
+            measured = sorted(((n, errors) for n, errors in found if len(errors)), key=lambda each: each[0])
+            if not measured:
                 continue
-            n = [size for size, _ in measured]
             mean = np.array([errors.mean() for _, errors in measured])
             ends = np.array([[errors.min(), errors.max()] for _, errors in measured]).T
-            how = look(theory)
-            ax.errorbar(n, mean, np.abs(ends - mean), **how.line, label=how.name, **_BARS)
+            ax.errorbar([n for n, _ in measured], mean, np.abs(ends - mean), **how.line, label=how.name, **_BARS)
         sizes = sorted({config_of(run).n_train_seq for run in runs})
         ax.set_xscale("log")
         ax.set_yscale("log")
@@ -58,16 +57,19 @@ def training_set_size(*curves: xr.Dataset, width: Width = "full") -> Figure:
 
 
 def comparable(run: xr.Dataset, theory: xr.Dataset) -> bool:
-    """Whether both have the same configuration but for the sizes of data sets, which no theory knows."""
-    return not set(config_of(run).difference(config_of(theory))) - set(_SIZES)
+    """Whether both have the same configuration, but for the sizes of data sets where the theory knows none."""
+    allowed = ("n_test_seq", "n_eval_seq") if theory.attrs.get("data") == "training" else _SIZES
+    return not set(config_of(run).difference(config_of(theory))) - set(allowed)
 
 
-def worst(run: xr.Dataset, theory: xr.Dataset, name: str, among: set[int] | None = None) -> np.ndarray:
+def worst(run: xr.Dataset, theory: xr.Dataset, name: str, among: set[int]) -> np.ndarray:
     """The largest |theory - simulation| over the run, one entry a shared seed; accuracies are those of training sequences."""
-    if name not in theory or name not in run or not shared_seeds(run, theory):
+    if name not in theory or name not in run or not comparable(run, theory):
+        return np.array([])
+    kept = [seed in among for seed in shared_seeds(run, theory)]
+    if not any(kept):
         return np.array([])
     measured, predicted = pair(run, theory, name, split="train")
-    kept = [among is None or seed in among for seed in shared_seeds(run, theory)]
     return np.abs(predicted - measured).max(axis=1)[kept]
 
 
@@ -82,8 +84,8 @@ def caption(*curves: xr.Dataset) -> str:
     common = count(len(set.intersection(*(set(seed_numbers(run)) for run in runs))), "seed")
     cfg: Config = config_of(runs[-1])
     return (
-        f"Largest error of each theory over a whole run, mean and range over the same {common}, for {sizes} training "
-        f"sequences (1Ki = 1,024). "
-        "The theories know no data set: an error that falls is the simulation's finite training set, one that stays is the "
-        f"theory's own, one that grows was a cancellation. Largest set: {setting(cfg)}"
+        f"Largest error of each theory over a whole run, mean and range over the same {common}, for {sizes} training sequences "
+        "(1Ki = 1,024). Tiers 2 and 3 know how a seed's training set asks attention to move at the start, and tier 3 how "
+        "often each pair of state and action occurs in it; their variants for infinite data, and the closure, do not. An error "
+        f"that falls is the finite training set, one that stays is the theory's own. Largest set: {setting(cfg)}"
     )

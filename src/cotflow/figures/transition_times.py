@@ -30,7 +30,7 @@ def transition_times(*curves: xr.Dataset, width: Width = "full") -> Figure:
     fields = varied(curves)
     if not fields:
         raise ValueError("the figure of transition times needs trajectories of at least two configurations")
-    figure, axes = page(len(fields), width, height=2.1)
+    figure, axes = page(len(fields), width, per_row=2 if len(fields) in (2, 4) else 3, height=2.1)
     for ax, field in zip(axes, fields, strict=True):
         for how in sorted({look(data) for data in curves}, key=lambda each: each.rank):
             for name, (marker, event) in EVENTS.items():

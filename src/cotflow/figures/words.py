@@ -53,6 +53,8 @@ def who(*curves: xr.Dataset) -> str:
         text = TIERS.get(str(tier(data)), str(tier(data)))
         if data.attrs.get("power", 1) == 2:
             text = "the closure with A²(1 − A)²"
+        if data.attrs.get("data") == "population":
+            text += " of an infinite training set"
         known = seed_numbers(data)
         tiers.append(f"{text} ({seeds_in_words(data)})" if known else text)
     if tiers:
