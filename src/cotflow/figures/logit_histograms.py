@@ -41,15 +41,16 @@ def logit_histograms(*curves: xr.Dataset, width: Width = "full") -> Figure:
 
 def _histogram(ax: Axes, sample: np.ndarray, color: str, name: str) -> None:
     low, high = float(sample.min()), float(sample.max())
-    ax.hist(sample, bins=60, range=(low, max(high, low + 1e-6)), density=True, color=color, alpha=0.45, label=name)
+    limits = (low, max(high, low + 1e-6))
+    heights, _, _ = ax.hist(sample, bins=60, range=limits, density=True, color=color, alpha=0.45, label=name)
     mean, spread = float(sample.mean()), float(sample.std())
     if spread > 0:
         grid = np.linspace(low, high, 200)
         same = "Gaussians of the same mean and variance" if name == "correct logit" else None
         ax.plot(grid, norm.pdf(grid, mean, spread), color=INK, linewidth=0.8, linestyle=(0, (3, 1.5)), label=same)
         side, place = ("left", 0.0) if name == "other logits" else ("right", 1.0)
-        text = f"skew {skew(sample):+.2f}\nkurt. {kurtosis(sample):+.2f}"
-        ax.set_ylim(top=max(ax.get_ylim()[1], 1.45 * float(norm.pdf(0, 0, spread))))
+        text = f"skew {skew(sample):+.2f}\nkurt. {kurtosis(sample):+.2f}".replace("-", "−")
+        ax.set_ylim(top=max(ax.get_ylim()[1], 1.45 * float(norm.pdf(0, 0, spread)), 1.3 * float(np.max(heights))))
         ax.text(place, 1.0, text, transform=ax.transAxes, fontsize=7, ha=side, va="top", linespacing=1.05)
 
 
@@ -93,9 +94,7 @@ def caption(*curves: xr.Dataset) -> str:
     run = _one(curves)
     return (
         f"Distribution of the correct logit and of the other logits of seed {run.attrs['seed']}, over {CONTEXTS:,} fresh "
-        f"sequences "
-        "and all steps, at the start, while attention locks in, in the rollout transition and at the end; each density has "
-        "its own "
-        "scale. Skewness and excess kurtosis, zero for a Gaussian, stand in each panel: other logits left, correct logit right. "
-        f"{setting(config_of(run))}"
+        "sequences and all steps, at the start, while attention locks in, in the rollout transition and at the end; each density "
+        "has its own scale. Skewness and excess kurtosis, zero for a Gaussian, stand in each panel: other logits left, correct "
+        f"logit right. {setting(config_of(run))}"
     )

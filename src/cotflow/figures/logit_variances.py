@@ -35,18 +35,20 @@ def logit_variances(*curves: xr.Dataset, width: Width = "full") -> Figure:
 
 
 def _variances(ax: Axes, curves: list[xr.Dataset]) -> None:
-    """Both variances of every source that measures or predicts them, by colour; the measured ones are named at their ends."""
+    """Both variances: measured ones in colour, named at their ends, predicted ones dotted over them."""
     for data in curves:
         measured = tier(data) is None
         for name, color, symbol in (("var_k", ORANGE, r"$\sigma_k^2$"), ("var_o", BLUE, r"$\sigma_{\bar k}^2$")):
             mean, spread = mean_and_spread(values(data, name, "train"))
-            ax.plot(data.alpha, mean, color=color, linestyle="-" if measured else (0, (1.5, 1.2)))
-            if measured:
-                ax.annotate(symbol, (data.alpha[-1], mean[-1]), (0, 3), textcoords="offset points", ha="right")
-            if spread is not None and measured:
+            if not measured:
+                ax.plot(data.alpha, mean, color=INK, linestyle=(0, (1.5, 1.2)), linewidth=0.8, zorder=3)
+                continue
+            ax.plot(data.alpha, mean, color=color)
+            ax.annotate(symbol, (data.alpha[-1], mean[-1]), (0, 6), textcoords="offset points", ha="right")
+            if spread is not None:
                 ax.fill_between(data.alpha, mean - spread, mean + spread, color=color, alpha=0.2, linewidth=0)
         if not measured:
-            ax.plot([], [], color=INK, linestyle=(0, (1.5, 1.2)), label=f"{look(data).name}, panel (a)")
+            ax.plot([], [], color=INK, linestyle=(0, (1.5, 1.2)), linewidth=0.8, label=f"{look(data).name}, panel (a)")
     ax.set_ylim(bottom=0)
     ax.set_ylabel("variance")
 
@@ -58,7 +60,6 @@ def caption(*curves: xr.Dataset) -> str:
     return (
         "(a) Variances of the correct logit, σ_k², and of the other logits, over training sequences and positions (initially "
         f"{start[0]:.4f} and {start[1]:.4f}). (b) Next-token and (c) final rollout accuracy of {name_of(run)}, beside the "
-        f"paper's "
-        "formula for Gaussian logits with measured means, and variances either as measured or held at their initial values. "
-        f"{close(*curves)}"
+        "paper's formula for Gaussian logits with measured means, and variances either as measured or held at their initial "
+        f"values. {close(*curves)}"
     )

@@ -99,8 +99,10 @@ def _sequence(ax: Axes, task: Task, cfg: Config) -> None:
 
 
 def _of(position: int, L: int) -> str:
-    """A position in letters where it is one of the ends, else as its number."""
-    return {L: "L", L + 1: "L+1", 2 * L + 1: "2L+1"}.get(position, str(position))
+    """A position as the text writes it: 1, 2, ..., L, L+1, ..., 2L+1."""
+    if position == 2 * L + 1:
+        return "2L+1"
+    return str(position) if position < L else "L" if position == L else f"L+{position - L}"
 
 
 def _student(ax: Axes, cfg: Config) -> None:
