@@ -15,7 +15,7 @@ import pytest
 import cotflow as cf
 from cotflow.errors import EnsembleFailed, PoolLost
 from cotflow.files import FileFault
-from cotflow.status import survey
+from cotflow.status import LOCK, survey
 from disturbed import is_held, same_records, wait_for
 
 
@@ -74,12 +74,15 @@ def test_a_sweep_interrupted_then_killed_then_resumed_ends_with_the_same_bits(gr
 
 
 def test_a_second_ensemble_in_the_same_directory_is_refused(brief, tmp_path):
-    first = ThreadPoolExecutor(1).submit(
-        cf.ensemble, brief, range(3), engine="steps", out=tmp_path, executor=ThreadPoolExecutor(1)
-    )
-    wait_for(lambda: is_held(tmp_path / ".seed_0.lock"))
-    with pytest.raises(FileFault, match="is being worked on by another ensemble"):
-        cf.ensemble(brief, range(3), engine="steps", out=tmp_path, executor=ThreadPoolExecutor(1))
+    refused, occupied = threading.Event(), ThreadPoolExecutor(1)
+    occupied.submit(refused.wait)  # so that the first cannot end before the second has been refused
+    first = ThreadPoolExecutor(1).submit(cf.ensemble, brief, range(3), engine="steps", out=tmp_path, executor=occupied)
+    try:
+        wait_for(lambda: is_held(tmp_path / LOCK))
+        with pytest.raises(FileFault, match="is being worked on by another ensemble"):
+            cf.ensemble(brief, range(3), engine="steps", out=tmp_path, executor=ThreadPoolExecutor(1))
+    finally:
+        refused.set()
     assert first.result().sizes["seed"] == 3
 
 
