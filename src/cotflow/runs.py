@@ -5,13 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import xarray as xr
 from filelock import FileLock, Timeout
 
 from .config import Config
-from .engines import engine_name, simulate
-from .errors import RunFailed
+from .engines import engine_name, simulate, tolerances
+from .errors import BudgetExceeded, RunFailed
 from .files import FileFault, write_text
+from .params import Params
 from .trajectory import checkpoint_path, config_of, load, record_path, save
 
 
@@ -36,7 +38,7 @@ def train(cfg: Config, seed: int, directory: str | Path, wait: float = 1.0, **op
             try:
                 run = simulate(cfg, seed, checkpoint=checkpoint_path(directory, seed), **options)
             except RunFailed as failure:
-                if keep_failure(directory, seed, str(failure), failure.partial):
+                if keep_failure(directory, seed, str(failure), failure.partial, for_good=not isinstance(failure, BudgetExceeded)):
                     failure.add_note(f"what was recorded is in {failed_path(directory, seed)}")
                 raise
             keep(run, directory, seed)
@@ -52,13 +54,17 @@ def keep(run: xr.Dataset, directory: Path, seed: int) -> None:
         path.unlink(missing_ok=True)
 
 
-def keep_failure(directory: Path, seed: int, cause: str, partial: xr.Dataset | None = None) -> bool:
-    """Save why a run failed and what it recorded (whether it recorded anything is returned); its checkpoint goes."""
+def keep_failure(directory: Path, seed: int, cause: str, partial: xr.Dataset | None = None, for_good: bool = True) -> bool:
+    """Save why a run failed and what it recorded (whether it recorded anything is returned).
+
+    Its checkpoint goes, unless the same run may get further with a larger budget.
+    """
     write_text(cause_path(directory, seed), cause + "\n")
     failed_path(directory, seed).unlink(missing_ok=True)
     if partial is not None:
         save(partial, failed_path(directory, seed))
-    checkpoint_path(directory, seed).unlink(missing_ok=True)
+    if for_good:
+        checkpoint_path(directory, seed).unlink(missing_ok=True)
     return partial is not None
 
 
@@ -81,10 +87,23 @@ def same_run(run: xr.Dataset, path: Path, cfg: Config, seed: int, options: dict[
     """Pass on a record that this call would have made; refuse another, and say where they differ."""
     engine, backend = engine_name(options.get("engine", "leap")), options.get("backend", "fused")
     wanted = {"seed": seed, "engine": engine, "backend": getattr(backend, "name", backend)}
-    wanted |= {key: options[key] for key in ("rtol", "atol") if options.get(key) is not None}
+    wanted |= tolerances(options.get("engine", "leap"), options)
     differences = dict(config_of(run).difference(cfg))
     differences |= {key: (run.attrs.get(key), value) for key, value in wanted.items() if run.attrs.get(key) != value}
+    if not differences and not _same_start(run, options.get("params")):
+        differences["start"] = (run.attrs.get("started_from"), "initial" if options.get("params") is None else "other weights")
+    there, asked = (set(map(int, epochs)) for epochs in (run.coords.get("snapshot", ()), options.get("save_params", ())))
+    if not asked <= there:
+        differences["save_params"] = (sorted(there), sorted(asked))
     if differences:
         told = ", ".join(f"{key} = {old!r}, now {new!r}" for key, (old, new) in differences.items())
         raise FileFault(f"{path} holds another run ({told}); move it away or use another directory")
     return run
+
+
+def _same_start(run: xr.Dataset, params: Params | None) -> bool:
+    """Whether a record started from these weights (None: from the seed's own)."""
+    if params is None:
+        return run.attrs.get("started_from", "initial") == "initial"
+    first = Params.of(run, 0)
+    return all(np.array_equal(dict(first.items())[name], value) for name, value in params.astype(first.m.dtype).items())

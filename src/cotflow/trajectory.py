@@ -91,11 +91,13 @@ def config_of(run: xr.Dataset) -> Config:
     return Config(**json.loads(run.attrs["config"]))
 
 
-def with_weights(run: xr.Dataset, initial: Params, final: Params, snapshots: Mapping[int, Params] | None = None) -> xr.Dataset:
-    """Add a run's weights: `initial_*`, `final_*`, and `snapshot_*` along `snapshot` (epochs)."""
+def with_weights(
+    run: xr.Dataset, initial: Params, final: Params | None, snapshots: Mapping[int, Params] | None = None
+) -> xr.Dataset:
+    """Add a run's weights: `initial_*`, `final_*` (of its last epoch), and `snapshot_*` along `snapshot` (epochs)."""
     run = run.copy()
     for stage, params in (("initial", initial), ("final", final)):
-        for name, value in params.items():
+        for name, value in params.items() if params else ():
             run[f"{stage}_{name}"] = (_WEIGHT_DIMS[name][: value.ndim], value)
     if snapshots:
         run = run.assign_coords(snapshot=sorted(snapshots))

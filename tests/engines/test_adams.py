@@ -18,7 +18,7 @@ def run(adams: Adams) -> Adams:
 
 
 def unforced(f):
-    """A law x -> f(x) without a potential."""
+    """A law x -> f(x) without a loss."""
     return lambda x, epoch: (0.0, f(x))
 
 
@@ -105,8 +105,8 @@ def test_the_integral_rule_follows_the_flow_and_the_sum_rule_does_not():
 
 
 @pytest.mark.parametrize("rule", [SUM, INTEGRAL])
-def test_dense_output_and_potential_are_of_the_integrators_own_quality(rule):
-    """A quadratic bowl: x and the potential at every epoch between steps, against the closed solution."""
+def test_dense_output_and_loss_are_of_the_integrators_own_quality(rule):
+    """A quadratic bowl: x and the loss at every epoch between steps, against the closed solution."""
     curvature, eta, epochs = np.array([1.0, 0.4]), 0.002, 3000
     x0 = np.array([1.0, -2.0])
 
@@ -176,7 +176,51 @@ def test_an_overflow_on_the_way_is_retreated_from():
         return 0.0, 1 - x
 
     adams = run(Adams(Plain(law, 0.01, SUM), np.array([0.0]), 800, rtol=0, atol=1e-2))
+    assert max(asked) > 1.0
     assert adams.x[0] == pytest.approx(1 - 0.99**800, abs=2e-2)
+
+
+@pytest.mark.parametrize("rule", [SUM, INTEGRAL])
+def test_a_step_whose_end_is_not_a_number_is_not_taken(rule):
+    """The way from the force to the weights may fail although the force at the predicted point is finite."""
+
+    class Brittle(Plain):
+        failed = 0
+
+        def carry(self, x, nodes, table, start, h):
+            if h <= 3 or len(table) < 2:
+                return super().carry(x, nodes, table, start, h)
+            self.failed += 1
+            return np.full_like(x, np.nan)
+
+    law = Brittle(unforced(lambda x: -x), 0.01, rule)
+    adams = run(Adams(law, np.ones(1), 60, rtol=0, atol=1e-3, max_order=2))
+    assert law.failed > 0
+    assert adams.rejected > 0
+    assert adams.x[0] == pytest.approx(0.99**60 if rule is SUM else np.exp(-0.6), abs=2e-3)
+
+
+@pytest.mark.parametrize("end", [0.3, 1.0, 1.7, 30.0])
+def test_a_flow_ends_where_it_is_to_end(end):
+    adams = run(Adams(Plain(unforced(lambda x: -x), 1.0, INTEGRAL), np.ones(1), end, rtol=0, atol=1e-8))
+    assert adams.epoch == end
+    assert adams.x[0] == pytest.approx(np.exp(-end), abs=1e-7)
+
+
+@pytest.mark.parametrize("rule", [SUM, INTEGRAL])
+def test_the_loss_is_known_where_weight_decay_moves_the_weights(rule):
+    """Loss c x, force -c - d x: the loss follows the weights, without the penalty that decay has in the sum of both."""
+    c, d, eta = 0.3, 2.0, 0.01
+    law = Plain(lambda x, epoch: (c * float(x[0]), -c - d * x), eta, rule, decays=d)
+    adams, worst, longest = Adams(law, np.array([5.0]), 2000, rtol=0, atol=1e-7), 0.0, 0.0
+    while adams.epoch < adams.end:
+        adams.advance()
+        longest = max(longest, adams.span[1] - adams.span[0])
+        for epoch in np.linspace(*adams.span, 7).round() if rule is SUM else np.linspace(*adams.span, 7):
+            x, loss = adams.at(epoch)
+            worst = max(worst, abs(loss - c * x[0]))
+    assert longest > 5
+    assert worst < 1e-5
 
 
 def test_failures_say_what_to_do():

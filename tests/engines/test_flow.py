@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 
 import cotflow as cf
+from cotflow.engines.descent import frozen_blocks
 
 
 def at_fixed_time(lr: float, engine: str, **tolerances):
@@ -51,6 +53,25 @@ def test_flow_conserves_the_norm_difference_in_every_plane(flow):
 
     assert drift(flow) < 1e-6
     assert drift(at_fixed_time(0.5, "steps")) > 1e-4
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"weight_decay": 0.02}, {"freeze": "logic"}, {"freeze": "attention", "weight_decay": 0.02}]
+)
+def test_it_is_the_solution_of_an_independent_integrator(changes):
+    cfg = cf.Config(N=5, L=3, d_g=4, d_h=6, n_train_seq=64, n_test_seq=8, lr=4.0, train_epochs=25, dtype="float64", eval_every=5)
+    cfg = cfg.replace(**changes)
+    task, start = cf.Task(cfg, 0), cf.Params.initial(cfg, 0)
+    free = np.concatenate([np.full(b.size, float(name not in frozen_blocks(cfg))) for name, b in start.items()])
+
+    def f(tau, x):
+        return -free * (cf.gradient(cfg, start.unflatten(x), task.train)[1].flatten() + cfg.weight_decay * x)
+
+    exact = solve_ivp(f, (0, cfg.lr * cfg.train_epochs), start.flatten(), method="DOP853", rtol=1e-11, atol=1e-12).y[:, -1]
+    run = cf.simulate(cfg, 0, engine="flow", rtol=1e-8, atol=1e-8, save_params=[cfg.train_epochs])
+    for at in (None, cfg.train_epochs):
+        assert np.abs(cf.Params.of(run, at).flatten() - exact).max() < 3e-6
+    assert np.abs(run.snapshot_m.values[0] - run.final_m.values).max() == 0
 
 
 def test_flow_lowers_the_loss_all_along(flow):

@@ -12,6 +12,8 @@ import cotflow as cf
 from cotflow.engines import make_engine
 from cotflow.errors import BudgetExceeded, Diverged
 from cotflow.gradients import backend
+from cotflow.gradients.backends import Fused
+from cotflow.observables import order_parameters
 from cotflow.trajectory import VOLATILE
 
 SMOOTH = ("A", "R", "S", "loss", "mu_k", "mu_o", "var_k", "var_o", "zeta", "attention")
@@ -132,12 +134,64 @@ def test_it_refuses_what_it_cannot_stand_for(cfg, engine, changes, reason):
 
 
 def test_bad_tolerances_and_exhausted_budgets_are_told(cfg):
-    with pytest.raises(ValueError, match="rtol = -1 is not allowed"):
-        cf.simulate(cfg, 0, rtol=-1)
+    for wrong in ({"rtol": -1}, {"atol": np.inf}, {"rtol": "1e-5"}, {"max_gradients": True}):
+        [(name, value)] = wrong.items()
+        with pytest.raises(ValueError, match=f"{name} = {value!r} is not allowed; allowed: positive numbers"):
+            cf.simulate(cfg, 0, **wrong)
     with pytest.raises(BudgetExceeded, match=r"20 gradients are spent at epoch .* of 800; raise max_gradients") as failure:
         cf.simulate(cfg, 0, max_gradients=20, threads=1)
     assert failure.value.partial is not None
-    assert 0 < failure.value.partial.epoch[-1] < 800
+    partial = failure.value.partial
+    assert 0 < partial.epoch[-1] < 800
+    last = cf.Params.of(partial)
+    assert order_parameters(cf.Task(cfg, 0).permutations, last.m) == pytest.approx(
+        (float(partial.R[-1]), float(partial.S[-1])), rel=1e-12
+    )
+
+
+def test_with_a_larger_budget_a_run_goes_on(tiny, tmp_path):
+    file, aims = tmp_path / "rest.npz", {"rtol": 1e-7, "atol": 1e-7}
+    with pytest.raises(BudgetExceeded):
+        cf.simulate(tiny, 0, max_gradients=12, checkpoint=file, **aims)
+    resumed = cf.simulate(tiny, np.int64(0), max_gradients=np.int64(500), checkpoint=file, checkpoint_every=0.0, **aims)
+    undisturbed = cf.simulate(tiny, 0, **aims)
+    assert resumed.final_m.values.tobytes() == undisturbed.final_m.values.tobytes()
+    assert resumed.A.values.tobytes() == undisturbed.A.values.tobytes()
+
+
+def test_weights_that_are_not_finite_are_refused(tiny):
+    start = cf.Params.initial(tiny, 0)
+    start.m[1, 2, 0] = np.nan
+    with pytest.raises(ValueError, match=r"params\.m holds 1 weights that are not finite"):
+        cf.simulate(tiny, 0, params=start)
+
+
+def test_the_loss_is_that_of_steps_where_decay_outweighs_it(cfg):
+    changes = {"freeze": "logic", "weight_decay": 1.5, "train_epochs": 60, "eval_every": 5}
+    steps, leap = (cf.simulate(cfg.replace(**changes), 0, engine=name, threads=1) for name in ("steps", "leap"))
+    assert difference(leap.loss.sel(split="train").to_dataset(), steps.loss.sel(split="train").to_dataset(), "loss") < 1e-4
+
+
+class Counting(Fused):
+    """A backend whose gradient was replaced, and counts."""
+
+    name = "counting"
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.calls = 0
+
+    def loss_and_gradient(self, cfg, params, split):
+        self.calls += 1
+        return super().loss_and_gradient(cfg, params, split)
+
+
+@pytest.mark.parametrize("engine", ["leap", "flow"])
+def test_ones_own_gradient_is_the_one_that_is_used(tiny, engine):
+    own = Counting()
+    run = cf.simulate(tiny, 0, engine=engine, backend=own)
+    assert own.calls >= run.attrs["gradients"] > 1
+    assert difference(run, cf.simulate(tiny, 0, engine=engine), "A") < 1e-4
 
 
 def test_divergence_is_that_of_sgd_itself(tiny):

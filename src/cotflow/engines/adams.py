@@ -35,7 +35,7 @@ class Trial(NamedTuple):
     table: np.ndarray
     step_table: np.ndarray
     error: float
-    potential: float
+    loss: float
     slope: float
 
 
@@ -68,18 +68,18 @@ class Adams:
         self.order, self.step = 1, 1.0
         self.gradients = self.steps = self.rejected = 0
         self.orders = np.zeros(max_order, dtype=np.int64)
-        # The last step: its start and end, x there, the corrector's nodes and differences, potential and slope at both ends
+        # The last step: its start and end, x there, the corrector's nodes and differences, loss and its slope at both ends
         self.span = np.zeros(2)
         self.start, self.step_nodes, self.step_table = self.x, np.zeros(0), self.table
-        self.potential, self.slope = np.zeros(2), np.zeros(2)
+        self.loss, self.slope = np.zeros(2), np.zeros(2)
 
     def begin(self) -> None:
         """Evaluate the signal at the start, once."""
         if len(self.nodes) == 0:
-            potential, g = self._evaluate(self.x, self.epoch)
+            loss, g = self._evaluate(self.x, self.epoch)
             f = self.law.force(self.x, g)
             self.nodes, self.table = np.array([self.epoch]), g[None]
-            self.potential[:], self.slope[:] = potential, -self.law.eta * _dot(f, f)
+            self.loss[:], self.slope[:] = loss, -_dot(self._fall(self.x, f), self.law.eta * f)
 
     def advance(self) -> None:
         """Take one step that meets the tolerance."""
@@ -88,24 +88,24 @@ class Adams:
             raise ValueError(f"the run is at its end, epoch {self.epoch:g}")
         h = self._fit(self.step)
         trial = self._attempt(h)
-        while trial is None or (trial.error > 1 and not self._exact(h)):
+        while trial is None or not (trial.error <= 1 or self._exact(h)):
             self.rejected += 1
             h = self._smaller(h, trial)
             trial = self._attempt(h)
         self._accept(h, trial)
 
     def at(self, epoch: float) -> tuple[np.ndarray, float]:
-        """Weights and potential at an epoch of the last step, by the polynomial that made it and by cubic Hermite."""
+        """Weights and loss at an epoch of the last step, by the polynomial that made it and by cubic Hermite."""
         self.begin()
         first, last = self.span
         if not first <= epoch <= last:
             raise ValueError(f"epoch {epoch:g} is not in the last step, {first:g} to {last:g}")
         if epoch == self.epoch:
-            return self.x, float(self.potential[1])
+            return self.x, float(self.loss[1])
         if epoch == first:
-            return self.start, float(self.potential[0])
+            return self.start, float(self.loss[0])
         x = self.law.carry(self.start, self.step_nodes, self.step_table, first, epoch - first)
-        return x, _hermite(epoch - first, last - first, self.potential, self.slope)
+        return x, _hermite(epoch - first, last - first, self.loss, self.slope)
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Everything that the next steps and dense output depend on."""
@@ -120,11 +120,11 @@ class Adams:
             setattr(self, name, scalars[name])
 
     def _attempt(self, h: float) -> Trial | None:
-        """One step of h epochs; None where f is not finite at its end and a shorter one may do better."""
+        """One step of h epochs; None where it leads to what is not finite and a shorter one may do better."""
         q, law = self.order, self.law
         predicted = law.carry(self.x, self.nodes[:q], self.table[:q], self.epoch, h)
         try:
-            potential, g = self._evaluate(predicted, self.epoch + h)
+            loss, g = self._evaluate(predicted, self.epoch + h)
         except Diverged:
             if self._exact(h):
                 raise
@@ -134,10 +134,17 @@ class Adams:
         before = self.x if h <= 1 else law.carry(self.x, self.nodes[:q], step_table, self.epoch, h - 1)
         corrected = law.carry(self.x, self.nodes[:q], step_table, self.epoch, h)
         error = float(self._sizes((corrected - predicted)[None])[0])
-        # The gradient of the potential is -f, and the path goes along eta f: at the middle of two steps, if it goes by steps
+        if not math.isfinite(error) and not self._exact(h):
+            return None
+        # The path goes along eta f: at the middle of two steps, if it goes by steps
         f = law.force(predicted, g)
+        fall = self._fall(predicted, f)
         along = (law.eta * f + corrected - before) / 2 if law.rule.discrete else law.eta * f
-        return Trial(corrected, table, step_table, error, potential - _dot(f, corrected - predicted), -_dot(f, along))
+        return Trial(corrected, table, step_table, error, loss - _dot(fall, corrected - predicted), -_dot(fall, along))
+
+    def _fall(self, x: np.ndarray, f: np.ndarray) -> np.ndarray:
+        """Minus the gradient of the loss: weight decay moves x, but is no part of the loss."""
+        return f + self.law.decays * x
 
     def _accept(self, h: float, trial: Trial) -> None:
         q = self.order
@@ -147,7 +154,7 @@ class Adams:
         self.x, self.epoch = trial.x, end
         self.nodes = np.concatenate([[end], self.nodes])[: self.max_order + 1]
         self.table = trial.table[: self.max_order + 1]
-        self.potential = np.array([self.potential[1], trial.potential])
+        self.loss = np.array([self.loss[1], trial.loss])
         self.slope = np.array([self.slope[1], trial.slope])
         self.steps += 1
         self.orders[q - 1] += 1
@@ -192,7 +199,7 @@ class Adams:
     def _fit(self, h: float) -> float:
         """The step, cut at the end of the run, with no sliver left."""
         left = self.end - self.epoch
-        return left if h >= left else h if 2 * h <= left else self._whole((left + 1) / 2)
+        return left if h >= left else h if 2 * h <= left else self._whole((left + self.law.rule.discrete) / 2)
 
     def _whole(self, h: float) -> float:
         return max(1.0, math.floor(h)) if self.law.rule.discrete else h
@@ -202,15 +209,17 @@ class Adams:
 
     def _evaluate(self, x: np.ndarray, epoch: float) -> tuple[float, np.ndarray]:
         if self.gradients >= self.max_gradients:
+            jumps = ", or use engine 'steps' where the learning rate is so large that single steps jump"
             raise BudgetExceeded(
                 f"{self.gradients} gradients are spent at epoch {self.epoch:g} of {self.end:g}; raise max_gradients, loosen rtol "
-                "and atol, or, where the learning rate is so large that single steps jump, use engine 'steps'"
+                "and atol (below 1e-7 they ask for more than float32 has: set dtype = float64)"
+                f"{jumps if self.law.rule.discrete else ''}"
             )
         self.gradients += 1
-        potential, g = self.law.signal(x, epoch)
-        if not (math.isfinite(potential) and np.isfinite(g).all()):
+        loss, g = self.law.signal(x, epoch)
+        if not (math.isfinite(loss) and np.isfinite(g).all()):
             raise Diverged(f"the force is no longer finite at epoch {epoch:g}; a smaller learning rate may help")
-        return potential, g
+        return loss, g
 
     def _differences(self, g: np.ndarray, epoch: float) -> np.ndarray:
         """Divided differences of the signal through the new epoch and the history, newest first; row j has j+1 nodes."""
@@ -228,7 +237,7 @@ class Adams:
         return np.max(parts, axis=0)
 
 
-ARRAYS = ("x", "nodes", "table", "orders", "span", "start", "step_nodes", "step_table", "potential", "slope")
+ARRAYS = ("x", "nodes", "table", "orders", "span", "start", "step_nodes", "step_table", "loss", "slope")
 SCALARS = ("epoch", "order", "step", "gradients", "steps", "rejected")
 
 

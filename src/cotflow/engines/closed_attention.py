@@ -11,8 +11,6 @@ away most of the error that comes from evaluating at a predicted point.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from ..attention import attention, frequencies, rotations
@@ -38,11 +36,11 @@ class ClosedAttention:
         descent: Descent,
         split: Split,
         like: Params,
-        penalty: Callable[[np.ndarray], float],
+        decays: np.ndarray,
         tolerance: float,
     ) -> None:
         self.rule, self.tolerance = rule, tolerance
-        self.cfg, self.descent, self.split, self.like, self.penalty = cfg, descent, split, like, penalty
+        self.cfg, self.descent, self.split, self.like, self.decays = cfg, descent, split, like, decays
         self.eta, self.decay = cfg.lr, descent.weight_decay
         self.keys = 2 * cfg.d_h
         self.cos, self.sin, self.pairs = rotations(frequencies(cfg), cfg.L)
@@ -52,13 +50,13 @@ class ClosedAttention:
         self._reached: tuple[np.ndarray, np.ndarray, float, np.ndarray] | None = None
 
     def signal(self, x: np.ndarray, epoch: float) -> tuple[float, np.ndarray]:
-        pi, m = self._attention(x), self._matrices(x)
-        with np.errstate(over="ignore"):  # what overflows has no finite loss, and that is told
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows has no finite loss, and that is told
+            pi, m = self._attention(x), self._matrices(x)
             loss, d_pi, d_m = self.descent.logic(pi, m.astype(self.like.m.dtype), self.split, epoch)
         force = -(d_m.astype(np.float64).ravel() + self.decay * x[self.keys :])
         if self.cfg.freeze == "logic":
             force[:] = 0
-        return loss + self.penalty(x), np.concatenate([d_pi.ravel(), pi.ravel(), force])
+        return loss, np.concatenate([d_pi.ravel(), pi.ravel(), force])
 
     def force(self, x: np.ndarray, g: np.ndarray) -> np.ndarray:
         d_pi, _, on_m = self._parts(g[None])

@@ -33,16 +33,16 @@ class Descent:
         """Loss at `params` and f; `Diverged` where either is not finite."""
         with np.errstate(over="ignore", invalid="ignore"):
             loss, gradient = self.backend.loss_and_gradient(self.cfg, params, split)
-        blocks = dict(gradient.items())
-        self._check(loss, blocks.values(), epoch)
-        weights = dict(params.items())
-        for name, block in blocks.items():
-            if name in frozen_blocks(self.cfg):
-                blocks[name] = np.zeros_like(block)
-            elif self.weight_decay:
-                blocks[name] = -(block + block.dtype.type(self.weight_decay) * weights[name])
-            else:
-                blocks[name] = -block
+            blocks = dict(gradient.items())
+            self._check(loss, blocks.values(), epoch)
+            weights = dict(params.items())
+            for name, block in blocks.items():
+                if name in frozen_blocks(self.cfg):
+                    blocks[name] = np.zeros_like(block)
+                elif self.weight_decay:
+                    blocks[name] = -(block + block.dtype.type(self.weight_decay) * weights[name])
+                else:
+                    blocks[name] = -block
         return loss, Params(**blocks)
 
     def logic(self, pi: np.ndarray, m: np.ndarray, split: Split, epoch: float) -> tuple[float, np.ndarray, np.ndarray]:

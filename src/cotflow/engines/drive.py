@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..errors import Interrupted
+from ..errors import BudgetExceeded, Interrupted
 from ..files import FileFault, read_archive, write_archive
 from .engine import Engine
 from .recorder import Recorder
@@ -87,13 +87,22 @@ def drive(engine: Engine, recorder: Recorder, checkpoint: Checkpoint, progress: 
     """Advance `engine` through all stops of `recorder`; on Ctrl-C or SIGTERM write a checkpoint and say how to go on."""
     done = {*recorder.epochs, *recorder.snapshots}
     with stop_requests() as stop_requested:
+
+        def rest_if_asked() -> None:
+            if stop_requested():
+                checkpoint.write(engine, recorder)
+                raise Interrupted(f"interrupted at epoch {engine.epoch}{checkpoint.how_to_go_on}")
+
         for stop in (s for s in recorder.stops if s not in done):
+            rest_if_asked()
             while engine.epoch < stop:
-                engine.advance()
-                checkpoint.write_if_due(engine, recorder)
-                if stop_requested():
+                try:
+                    engine.advance()
+                except BudgetExceeded:  # with a larger budget the same run goes on
                     checkpoint.write(engine, recorder)
-                    raise Interrupted(f"interrupted at epoch {engine.epoch}{checkpoint.how_to_go_on}")
+                    raise
+                checkpoint.write_if_due(engine, recorder)
+                rest_if_asked()
             params, loss = engine.at(stop)
             recorder.record(stop, params, loss)
             if progress and recorder.rows and recorder.epochs[-1] == stop:

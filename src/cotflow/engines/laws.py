@@ -13,13 +13,17 @@ Force = Callable[[np.ndarray, float], tuple[float, np.ndarray]]
 
 
 class Law(Protocol):
-    """Descent x_{k+1} = x_k + eta f(x_k), with f given by a *signal* g(x) that is interpolated along the path."""
+    """Descent x_{k+1} = x_k + eta f(x_k), with f given by a *signal* g(x) that is interpolated along the path.
+
+    f is minus the gradient of the loss, less `decays` (a rate for each weight, or one for all) times x.
+    """
 
     eta: float
     rule: Rule
+    decays: np.ndarray | float
 
     def signal(self, x: np.ndarray, epoch: float) -> tuple[float, np.ndarray]:
-        """Potential (f is minus its gradient) and g at x; the one expensive call."""
+        """Loss and g at x; the one expensive call."""
         ...
 
     def force(self, x: np.ndarray, g: np.ndarray) -> np.ndarray:
@@ -38,8 +42,8 @@ class Law(Protocol):
 class Plain:
     """The law whose signal is f: steps add up to a sum, a flow to an integral."""
 
-    def __init__(self, force: Force, eta: float, rule: Rule) -> None:
-        self._force, self.eta, self.rule = force, eta, rule
+    def __init__(self, force: Force, eta: float, rule: Rule, decays: np.ndarray | float = 0.0) -> None:
+        self._force, self.eta, self.rule, self.decays = force, eta, rule, decays
 
     def signal(self, x: np.ndarray, epoch: float) -> tuple[float, np.ndarray]:
         return self._force(x, epoch)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..config import Config
-from ..gradients.backends import Backend
+from ..gradients.backends import Backend, tells_pi
 from ..params import Params, require_vector_keys
 from ..task import Task
 from .adams import Adams
@@ -29,6 +29,7 @@ class Leap:
 
     name = "leap"
     rule: Rule = SUM
+    method = Adams
 
     def __init__(
         self,
@@ -41,14 +42,9 @@ class Leap:
         max_gradients: int = 2000,
     ) -> None:
         refuse(cfg, self.name)
-        for name, value in (("rtol", rtol), ("atol", atol), ("max_gradients", max_gradients)):
-            if not value > 0:
-                raise ValueError(f"{name} = {value!r} is not allowed; allowed: positive numbers")
         self.task, self.descent = task, Descent(cfg, backend)
         self.like = params
-        frozen = frozen_blocks(cfg)
-        self._decays = np.concatenate([np.full(value.size, name not in frozen) for name, value in params.items()])
-        self.adams = Adams(
+        self.adams = self.method(
             self._law(cfg, min(rtol, atol)),
             params.flatten(),
             cfg.train_epochs,
@@ -74,8 +70,8 @@ class Leap:
         self.adams.advance()
 
     def at(self, epoch: int) -> tuple[Params, float | None]:
-        x, potential = self.adams.at(epoch)
-        return self.like.unflatten(x), potential - self._penalty(x)
+        x, loss = self.adams.at(epoch)
+        return self.like.unflatten(x), loss
 
     def state(self) -> State:
         arrays, scalars = self.adams.state()
@@ -97,20 +93,20 @@ class Leap:
         }
 
     def _law(self, cfg: Config, tolerance: float) -> Law:
-        """Attention in closed form under interpolated forces, or the plain force where attention stays as it is."""
-        if cfg.freeze == "attention":
-            return Plain(self._force, cfg.lr, self.rule)
-        return ClosedAttention(cfg, self.rule, self.descent, self.task.train, self.like, self._penalty, 0.01 * tolerance)
+        """Attention in closed form under interpolated forces; the plain force where attention stays as it is, or where the
+        backend cannot tell the force on pi.
+        """
+        frozen, decay = frozen_blocks(cfg), self.descent.weight_decay
+        decays = np.concatenate([np.full(value.size, 0.0 if name in frozen else decay) for name, value in self.like.items()])
+        if cfg.freeze == "attention" or not tells_pi(self.descent.backend):
+            return Plain(self._force, cfg.lr, self.rule, decays)
+        return ClosedAttention(cfg, self.rule, self.descent, self.task.train, self.like, decays, 0.01 * tolerance)
 
     def _force(self, x: np.ndarray, epoch: float) -> tuple[float, np.ndarray]:
-        """Loss with the penalty of weight decay, and minus the gradient of both."""
+        """Loss, and the direction of descent."""
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows has no finite loss, and that is told
             loss, direction = self.descent(self.like.unflatten(x), self.task.train, epoch)
-        return loss + self._penalty(x), direction.flatten()
-
-    def _penalty(self, x: np.ndarray) -> float:
-        decay = self.descent.weight_decay
-        return 0.5 * decay * float(np.square(x[self._decays]).sum()) if decay else 0.0
+        return loss, direction.flatten()
 
 
 def refuse(cfg: Config, engine: str) -> None:

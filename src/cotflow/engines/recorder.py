@@ -25,6 +25,8 @@ class Recorder:
         self.epochs: list[int] = []
         self.rows: list[dict[str, np.ndarray]] = []
         self.snapshots: dict[int, Params] = {}
+        self.latest: Params | None = None
+        """Weights of the last of `epochs`, as far as this sitting has recorded any."""
         self._evaluate_at = set(cfg.eval_epochs)
 
     @property
@@ -37,6 +39,7 @@ class Recorder:
         if epoch in self._evaluate_at:
             self.rows.append(observe(self.cfg, self.task, params, self.backend, train_loss))
             self.epochs.append(epoch)
+            self.latest = params
         if epoch in self.snapshot_epochs:
             self.snapshots[epoch] = params
 

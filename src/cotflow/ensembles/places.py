@@ -11,6 +11,7 @@ from filelock import FileLock, Timeout
 
 from ..config import Config
 from ..files import Damaged, FileFault, read_archive, write_text
+from ..params import Params
 from ..runs import cause_path, failed_path, same_run
 from ..status import LOCK
 from ..trajectory import load, record_files, unfinished
@@ -46,13 +47,15 @@ def settle(places: Mapping[Path, Config]) -> None:
             write_text(place / CONFIG, cfg.to_toml())
 
 
-def finished(place: Path, cfg: Config, seeds: Iterable[int], options: Mapping[str, Any]) -> tuple[set[int], list[str]]:
+def finished(
+    place: Path, cfg: Config, seeds: Iterable[int], options: Mapping[str, Any], starts: Mapping[int, Params]
+) -> tuple[set[int], list[str]]:
     """Seeds of a place whose records are there, whole and of this very run; and a sentence on every file set aside as damaged."""
     wanted, done, notes = set(seeds), set(), []
     for seed, file in record_files(place).items():
         if seed in wanted:
             try:
-                same_run(load(file), file, cfg, seed, dict(options))
+                same_run(load(file), file, cfg, seed, {**options, "params": starts.get(seed)})
                 done.add(seed)
             except Damaged as fault:
                 notes.append(f"{fault}; it is now {_set_aside(file).name}, and seed {seed} runs again")

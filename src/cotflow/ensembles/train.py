@@ -14,7 +14,7 @@ import xarray as xr
 from filelock import FileLock
 
 from ..config import Config
-from ..engines import ENGINES, engine_name, simulate
+from ..engines import ENGINES, engine_name, refuse, simulate
 from ..errors import Failure, Interrupted, PoolLost
 from ..files import write_text
 from ..gradients import BACKENDS
@@ -68,6 +68,11 @@ def train_points(
 
     `starts` holds the weights from which each seed starts, where these are not `Params.initial`.
     """
+    for name, cfg in points.items():
+        try:
+            refuse(cfg, options.get("engine", ENGINES[0]), options.get("backend", BACKENDS[0]))
+        except ValueError as refusal:
+            raise ValueError(f"{name}: {refusal}" if name else str(refusal)) from None
     if executor is None:
         _require_importable(options)
     pool = as_pool(executor, workers)
@@ -98,7 +103,7 @@ def _train(
     for name, cfg in points.items():
         left = set(seeds)
         if out:
-            there, notes = finished(out / name, cfg, seeds, options)
+            there, notes = finished(out / name, cfg, seeds, options, starts)
             records.done |= {(name, seed) for seed in there}
             left = (failed(out / name, seeds) if only_failed else left) - there
             for note in notes:

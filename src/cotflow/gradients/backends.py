@@ -108,6 +108,15 @@ class Torch:
 BACKENDS = ("fused", "torch")
 
 
+def tells_pi(backend: Backend) -> bool:
+    """Whether a backend's `logic_gradient` goes with its `loss_and_gradient`: a subclass may have replaced the latter alone."""
+
+    def home(name: str) -> type:
+        return next((kind for kind in type(backend).__mro__ if name in vars(kind)), object)
+
+    return issubclass(home("logic_gradient"), home("loss_and_gradient")) and hasattr(backend, "logic_gradient")
+
+
 def backend(name: str | Backend = "fused", threads: int | None = None, device: str | None = None) -> Backend:
     """The backend of that name, or the one that is handed in; `threads` goes to "fused", `device` to "torch"."""
     if not isinstance(name, str):
