@@ -46,8 +46,14 @@ def softmax(x: np.ndarray) -> np.ndarray:
 
 def pull_back(cfg: Config, w_q: np.ndarray, w_k: np.ndarray, pi: np.ndarray, d_pi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Carry a gradient with respect to pi (L, L) back to w_q and w_k; both float64, shape (d_h,)."""
+    d_pi = from_largest(pi, d_pi)
     d_l = pi * (d_pi - (pi * d_pi).sum(axis=-1, keepdims=True))
     return scores_pull_back(w_q, w_k, frequencies(cfg), d_l)
+
+
+def from_largest(pi: np.ndarray, d_pi: np.ndarray) -> np.ndarray:
+    """d_pi less its value where a row of pi is largest: the same to the softmax, and nothing cancels where attention is sharp."""
+    return d_pi - np.take_along_axis(d_pi, pi.argmax(axis=-1)[:, None], axis=-1)
 
 
 def scores_pull_back(w_q: np.ndarray, w_k: np.ndarray, omega: np.ndarray, d_l: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -23,8 +23,20 @@ class Split:
     states: np.ndarray
     prepared: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "actions", np.asarray(self.actions))
+        object.__setattr__(self, "states", np.asarray(self.states))
+
     def __len__(self) -> int:
         return len(self.actions)
+
+    def check(self, cfg: Config) -> Split:
+        """Pass on sequences that fit a config (looked at once); kernels take every number on trust."""
+        sizes = (cfg.N, cfg.L, cfg.d_g)
+        if self.prepared.get("checked") != sizes:
+            check_sequences(cfg, self.actions, self.states, "states", (len(self), cfg.L + 1))
+            self.prepared["checked"] = sizes
+        return self
 
     def __getstate__(self) -> dict[str, Any]:
         return {"actions": self.actions, "states": self.states, "prepared": {}}
@@ -80,6 +92,8 @@ class Task:
 
     def sequences(self, actions: np.ndarray, s0: np.ndarray) -> Split:
         """One's own action sequences (n, L) and first states (n,), with the states that they lead through."""
+        actions, s0 = np.asarray(actions), np.asarray(s0)
+        check_sequences(self.cfg, actions, s0, "s0", actions.shape[:1])
         return Split(actions, chain(self.permutations, actions, s0))
 
     def _draw(self, n: int, rng: np.random.Generator) -> Split:
@@ -93,6 +107,18 @@ def check_seed(seed: int) -> int:
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise ValueError(f"seed = {seed!r} is not allowed; allowed: whole numbers from 0")
     return int(seed)
+
+
+def check_sequences(cfg: Config, actions: np.ndarray, states: np.ndarray, name: str, shape: tuple[int, ...]) -> None:
+    """Refuse actions that are not (n, L) whole numbers below d_g, and states, called `name`, that are not `shape` ones below N."""
+    if actions.ndim != 2 or actions.shape[1] != cfg.L or len(actions) == 0 or states.shape != shape:
+        wanted = "(n,)" if len(shape) < 2 else f"(n, {shape[1]})"
+        raise ValueError(
+            f"actions has shape {actions.shape} and {name} {states.shape}; allowed: (n, L = {cfg.L}) and {wanted}, n of 1 or more"
+        )
+    for what, values, limit in (("actions", actions, cfg.d_g), (name, states, cfg.N)):
+        if not np.issubdtype(values.dtype, np.integer) or values.min() < 0 or values.max() >= limit:
+            raise ValueError(f"{what} holds values outside the whole numbers 0 to {limit - 1}")
 
 
 def chain(permutations: np.ndarray, actions: np.ndarray, s0: np.ndarray) -> np.ndarray:

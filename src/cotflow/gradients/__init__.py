@@ -6,7 +6,7 @@ import numpy as np
 
 from ..config import Config
 from ..params import Params
-from ..task import Split
+from ..task import Split, check_sequences
 from .backends import BACKENDS, Backend, backend
 from .statistics import Statistics
 
@@ -23,12 +23,13 @@ def gradient(
 ) -> tuple[float, Params]:
     """Mean cross-entropy of the split's next tokens and its gradient with respect to every weight.
 
-    Memory grows as sequences times L times (L + N) at most, never as a matrix per sample. `threads` goes to backend "fused",
+    Memory grows as sequences times L times L (what is prepared for the split) and d_g N² (the weights), never as a matrix per
+    sample. `threads` goes to backend "fused",
     `device` to "torch". The gradient is that of the loss alone: weight decay and frozen blocks are the optimiser's business.
     """
     from .backends import backend as make
 
-    return make(backend, threads, device).loss_and_gradient(cfg, params.check(cfg), split)
+    return make(backend, threads, device).loss_and_gradient(cfg, params.check(cfg), split.check(cfg))
 
 
 def rollout(
@@ -44,13 +45,5 @@ def rollout(
     from .backends import backend as make
 
     actions, s0 = np.atleast_2d(np.asarray(actions)), np.atleast_1d(np.asarray(s0))
-    _check_prompt(cfg, actions, s0)
+    check_sequences(cfg, actions, s0, "s0", actions.shape[:1])
     return make(backend, threads, device).rollout(cfg, params.check(cfg), actions.astype(np.int64), s0.astype(np.int64))
-
-
-def _check_prompt(cfg: Config, actions: np.ndarray, s0: np.ndarray) -> None:
-    if actions.ndim != 2 or actions.shape[1] != cfg.L or s0.shape != actions.shape[:1]:
-        raise ValueError(f"actions has shape {actions.shape} and s0 {s0.shape}; allowed: (n, L = {cfg.L}) and (n,)")
-    for name, values, limit in (("actions", actions, cfg.d_g), ("s0", s0, cfg.N)):
-        if values.size and (not np.issubdtype(values.dtype, np.integer) or values.min() < 0 or values.max() >= limit):
-            raise ValueError(f"{name} holds values outside the whole numbers 0 to {limit - 1}")

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch.nn.functional import embedding_bag
 
+from ..attention import from_largest
 from ..config import Config
 from ..params import Params, vector_keys
 from ..task import Split
@@ -49,7 +50,8 @@ def loss_and_gradient(
         loss, d_pi, d_m = _bagged(weights, m, prepare(split, cfg.N, cfg.d_g, place))
     else:
         loss, d_pi, d_m = literal.loss_and_gradient(weights, m, split, method)
-    d_q, d_k = torch.autograd.grad(pi, (w_q, w_k), d_pi.cpu().to(torch.float64))
+    pulled = from_largest(pi.detach().numpy(), d_pi.cpu().numpy().astype(np.float64))
+    d_q, d_k = torch.autograd.grad(pi, (w_q, w_k), torch.from_numpy(pulled))
     blocks = (d_q, d_k, d_m)
     return loss, Params(*(d.cpu().numpy().astype(params.m.dtype, copy=False) for d in blocks))
 
@@ -105,7 +107,7 @@ def _attention(cfg: Config, w_q: torch.Tensor, w_k: torch.Tensor) -> torch.Tenso
 
 
 def _bagged(pi: torch.Tensor, m: torch.Tensor, bags: list[Bag]) -> tuple[float, torch.Tensor, torch.Tensor]:
-    """Loss, d/dpi (L, L) and d/dm (d_g, N, N), chunk by chunk in a fixed order."""
+    """Loss, d/dpi (L, L) and d/dm (d_g, N, N), chunk by chunk in a fixed order; the loss is NaN where a weight is not finite."""
     d_g, N, _ = m.shape
     table, total, items = rows_by_state(m), 0.0, 0
     d_table, d_pi = torch.zeros_like(table), torch.zeros_like(pi)
@@ -118,6 +120,8 @@ def _bagged(pi: torch.Tensor, m: torch.Tensor, bags: list[Bag]) -> tuple[float, 
             G = G.view(S, T * width // d_g, d_g * N)
             d_table[bag.states] += (pi[bag.t0 : bag.t1].reshape(-1) @ G).view(S, d_g, N)
             d_pi[bag.t0 : bag.t1] += torch.bmm(G, table[bag.states].reshape(S, -1, 1)).sum(0).view(T, -1)
+    if not m.isfinite().all():
+        total = float("nan")
     return float(total) / items, d_pi / items, (d_table / items).permute(1, 2, 0).contiguous()
 
 

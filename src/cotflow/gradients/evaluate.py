@@ -116,12 +116,13 @@ def _statistics(rows, wide, first, last, pi, m, groups, blocks, actions, targets
                 top = highest(z)
                 correct += first_equal(z, top) == targets[i]
                 e = exp2(larger(splat(rows, LOWEST), (z - splat(rows, top)) * splat(rows, PER_BIT)))
-                loss += math.log(total(keep(convert(wide, e), valid))) - (float(z_k) - float(top))
+                loss += math.log(total(keep(convert(wide, e), valid))) - (np.float64(z_k) - np.float64(top))
                 from_pivot = keep(convert(wide, z) - splat(wide, pivot), valid)
                 all_1 = all_1 + from_pivot
                 all_2 = fma(from_pivot, from_pivot, all_2)
-                k_1 += z_k - pivot
-                k_2 += (z_k - pivot) ** 2
+                x_k = np.float64(z_k) - pivot  # both of the same float32 number: what is left of a large mean must cancel
+                k_1 += x_k
+                k_2 += x_k * x_k
         out[s, 0] = pivot
         out[s, 1] = loss if np.isfinite(bound) else np.nan
         out[s, 2] = correct

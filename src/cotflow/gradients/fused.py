@@ -23,8 +23,8 @@ from .threads import each_share
 
 __all__ = ["Plan", "Statistics", "loss_and_gradient", "prepare", "rollout", "statistics"]
 
-# largest modulus of logits, in bits, of which no maximum need be subtracted: 2^z, sums of 128 and ratios are normal numbers
-SAFE = 58.0
+# largest modulus of logits, in bits, of which no maximum need be subtracted: 2^z, sums of 4096 and ratios are normal numbers
+SAFE = 57.0
 
 
 def loss_and_gradient(

@@ -30,7 +30,7 @@ class Totals:
     def add(self, z: torch.Tensor, targets: torch.Tensor) -> None:
         """Add a chunk's logits z (B, N) and targets (B, 1); z is used up."""
         hits = z.argmax(1, keepdim=True) == targets
-        x = z - self.pivot
+        x = z.to(_widest(z)) - self.pivot
         x_k = x.gather(1, targets)
         x.scatter_(1, targets, 0.0)
         first, second = [_sum(x_k), _sum(x)], [_sum(x_k.square()), _sum(x.square())]
@@ -46,11 +46,15 @@ class Totals:
             loss=loss / self.items,
             next_token_accuracy=hits / self.items,
             mu_k=self.pivot + mean_k,
-            var_k=k_2 / self.items - mean_k**2,
+            var_k=max(k_2 / self.items - mean_k**2, 0.0),
             mu_o=self.pivot + mean_o,
-            var_o=o_2 / self.others - mean_o**2,
+            var_o=max(o_2 / self.others - mean_o**2, 0.0),
         )
 
 
 def _sum(x: torch.Tensor) -> torch.Tensor:
-    return x.sum(dtype=torch.float32 if x.device.type == "mps" else torch.float64)
+    return x.sum(dtype=_widest(x))
+
+
+def _widest(x: torch.Tensor) -> torch.dtype:
+    return torch.float32 if x.device.type == "mps" else torch.float64
