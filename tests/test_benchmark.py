@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from cotflow import benchmark
+from cotflow import Config, benchmark
 
 
 def test_formulations_are_timed_by_turns_and_scaled_to_all_sequences(tiny, monkeypatch):
@@ -35,3 +35,20 @@ def test_what_does_not_exist_is_refused(tiny):
         benchmark.compare(tiny, names=["magic"])
     with pytest.raises(ValueError, match="rounds = 0"):
         benchmark.compare(tiny, rounds=0)
+    with pytest.raises(ValueError, match="threads is empty"):
+        benchmark.compare(tiny, threads=())
+
+
+def test_what_grows_stays_full_batch_and_a_vocabulary_of_its_own_keeps_its_N():
+    small = Config.preset("smoke", batch_size=100)
+    assert {name: len(configs) for name, configs in benchmark.grown(small).items()} == {"N": 5, "L": 4, "n": 5}
+    assert all(cfg.full_batch for cfg in benchmark.grown(small)["n"])
+    assert set(benchmark.grown(Config.preset("smoke", vocabulary="cyclic"))) == {"L", "n"}
+
+
+def test_the_tables_fit_a_terminal_of_80_columns(tiny):
+    one = benchmark.compare(tiny, threads=(1,), rounds=1, names=["fused"])[0]
+    slow = [dataclasses.replace(one, name=name, milliseconds=4557.25, low=4400.5, high=4700.5) for name in benchmark.FORMULATIONS]
+    text = benchmark.report(Config.preset("main"), slow, {"n": [slow[0], dataclasses.replace(slow[1], n=2 * slow[1].n)]})
+    assert max(map(len, text.splitlines())) <= 80
+    assert all(name in text for name in benchmark.FORMULATIONS.values())

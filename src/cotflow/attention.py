@@ -46,8 +46,9 @@ def softmax(x: np.ndarray) -> np.ndarray:
 
 def pull_back(cfg: Config, w_q: np.ndarray, w_k: np.ndarray, pi: np.ndarray, d_pi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Carry a gradient with respect to pi (L, L) back to w_q and w_k; both float64, shape (d_h,)."""
-    d_pi = from_largest(pi, d_pi)
-    d_l = pi * (d_pi - (pi * d_pi).sum(axis=-1, keepdims=True))
+    with np.errstate(invalid="ignore"):  # where weights are not finite, and the loss says so
+        d_pi = from_largest(pi, d_pi)
+        d_l = pi * (d_pi - (pi * d_pi).sum(axis=-1, keepdims=True))
     return scores_pull_back(w_q, w_k, frequencies(cfg), d_l)
 
 

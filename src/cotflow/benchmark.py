@@ -1,7 +1,8 @@
 """How long one full-batch gradient takes: the fused kernel beside PyTorch formulations, and as N, L and n grow.
 
 Everything is timed in one run, formulations taking turns, so that what else the machine does falls on all of them. Every time
-includes attention and its pull-back.
+includes attention and its pull-back. A formulation whose memory grows too fast is timed on fewer sequences, and its time scaled
+up; the fused kernel leaves few items to one thread, whatever number it may use.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
+from math import factorial
 
 import numpy as np
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -70,18 +73,29 @@ def compare(cfg: Config, threads: Iterable[int] = (1, 2), rounds: int = 25, name
         raise ValueError(f"formulations = {', '.join(wrong)} does not exist; allowed: {', '.join(FORMULATIONS)}")
     if rounds < 1:
         raise ValueError(f"rounds = {rounds} is not allowed; allowed: whole numbers from 1")
+    threads = list(threads)
+    if not threads:
+        raise ValueError("threads is empty; allowed: one number or more")
     return [timing for k in threads for timing in _race(cfg, names, k, rounds)]
 
 
 def scaling(cfg: Config, threads: int = 1, rounds: int = 9) -> dict[str, list[Timing]]:
     """The fused kernel as each of N, L and n grows, the others as in `cfg`."""
+    return {name: [_race(c, ["fused"], threads, rounds)[0] for c in configs] for name, configs in grown(cfg).items()}
+
+
+def grown(cfg: Config) -> dict[str, list[Config]]:
+    """The configurations of `scaling`; N only where the vocabulary leaves it free."""
     n = cfg.n_train_seq
-    grown = {
-        "N": [cfg.replace(N=N) for N in (8, 16, 32, 64, 128)],
+    found = {
         "L": [cfg.replace(L=L) for L in (5, 10, 20, 40)],
-        "n": [cfg.replace(n_train_seq=max(1, int(n * f))) for f in (1 / 8, 1 / 4, 1 / 2, 1, 2)],
+        "n": [
+            cfg.replace(n_train_seq=each, batch_size=each) for f in (1 / 8, 1 / 4, 1 / 2, 1, 2) if (each := max(1, int(n * f)))
+        ],
     }
-    return {name: [_race(c, ["fused"], threads, rounds)[0] for c in configs] for name, configs in grown.items()}
+    if cfg.vocabulary != "random" or cfg.d_g > factorial(8):
+        return found
+    return {"N": [cfg.replace(N=N) for N in (8, 16, 32, 64, 128)], **found}
 
 
 def exponent(timings: list[Timing], name: str) -> float:
@@ -142,7 +156,7 @@ def report(cfg: Config, timings: list[Timing], grown: dict[str, list[Timing]] | 
             records["scaling"] = {name: [asdict(t) for t in series] for name, series in grown.items()}
             records["exponents"] = {name: exponent(series, name) for name, series in grown.items()}
         return json.dumps(records, indent=1)
-    console = Console(width=130)
+    console = Console(width=80)
     with console.capture() as capture:
         console.print(_comparison(cfg, timings))
         for name, series in (grown or {}).items():
@@ -151,22 +165,26 @@ def report(cfg: Config, timings: list[Timing], grown: dict[str, list[Timing]] | 
 
 
 def _comparison(cfg: Config, timings: list[Timing]) -> Table:
-    table = Table(title=f"one gradient: N = {cfg.N}, L = {cfg.L}, d_g = {cfg.d_g}, n = {cfg.n_train_seq}, {cfg.dtype}")
-    for column in ("formulation", "threads", "sequences timed", "ms, median", "quartiles", "relative to fused"):
+    title = f"one gradient: N = {cfg.N}, L = {cfg.L}, d_g = {cfg.d_g}, n = {cfg.n_train_seq}, {cfg.dtype}"
+    table = Table(title=title, caption="ratio: median over rounds of the time relative to the fused kernel's", box=SIMPLE_HEAD)
+    for column in ("formulation", "threads", "ms", "quartiles", "ratio"):
         table.add_column(column, justify="left" if column == "formulation" else "right", no_wrap=True)
     for t in timings:
-        spread = f"{t.low:.2f} to {t.high:.2f}"
-        cells = (FORMULATIONS[t.name], t.threads, t.sequences, f"{t.milliseconds:.2f}", spread, f"{t.ratio:.2f}")
-        table.add_row(*map(str, cells))
+        table.add_row(FORMULATIONS[t.name], str(t.threads), *_spread(t), f"{t.ratio:.2f}")
     return table
+
+
+def _spread(t: Timing) -> tuple[str, str]:
+    """Median and quartiles, three digits each."""
+    low, median, high = (f"{x:.3g}" if x < 100 else f"{x:.0f}" for x in (t.low, t.milliseconds, t.high))
+    return median, f"{low} to {high}"
 
 
 def _series(name: str, series: list[Timing]) -> Table:
     power = f"time grows as {name}^{exponent(series, name):.2f}"
-    table = Table(title=f"fused kernel as {name} grows, {series[0].threads} thread(s): {power}")
-    for column in (name, "ms, median", "quartiles", "gradients a second", "ps for each of n L² N"):
+    table = Table(title=f"fused kernel as {name} grows, {series[0].threads} thread(s): {power}", box=SIMPLE_HEAD)
+    for column in (name, "ms", "quartiles", "gradients a second", "ps per n L² N"):
         table.add_column(column, justify="right")
     for t in series:
-        cells = (getattr(t, name), f"{t.milliseconds:.2f}", f"{t.low:.2f} to {t.high:.2f}", f"{1e3 / t.milliseconds:.1f}")
-        table.add_row(*map(str, cells), f"{t.picoseconds:.1f}")
+        table.add_row(str(getattr(t, name)), *_spread(t), f"{1e3 / t.milliseconds:.1f}", f"{t.picoseconds:.1f}")
     return table

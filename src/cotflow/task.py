@@ -110,7 +110,7 @@ def check_seed(seed: int) -> int:
 
 
 def check_sequences(cfg: Config, actions: np.ndarray, states: np.ndarray, name: str, shape: tuple[int, ...]) -> None:
-    """Refuse actions that are not (n, L) whole numbers below d_g, and states, called `name`, that are not `shape` ones below N."""
+    """Refuse actions other than (n, L) whole numbers below d_g, and states, called `name`, other than `shape` ones below N."""
     if actions.ndim != 2 or actions.shape[1] != cfg.L or len(actions) == 0 or states.shape != shape:
         wanted = "(n,)" if len(shape) < 2 else f"(n, {shape[1]})"
         raise ValueError(

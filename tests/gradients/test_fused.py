@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 
 import cotflow as cf
 import oracles
+from cotflow.attention import frequencies, scores_pull_back
+from cotflow.gradients import backend as make_backend
 from cotflow.gradients import fused, gradient, rollout, threads
+from cotflow.gradients import plan as plan_module
 
 SIZES = [
     {"N": 2, "L": 1, "d_g": 1, "d_h": 2},
@@ -70,6 +73,82 @@ def test_any_shape_and_size_of_logits(N, L, d_g, n, scale):
 @pytest.mark.parametrize("scale", [30.0, 1e4])
 def test_large_logits_lose_nothing(scale, dtype):
     check(*problem(SIZES[1], scale, dtype=dtype), tolerance=1e-5 if dtype == "float32" else 1e-12)
+
+
+@pytest.mark.parametrize("backend", ["fused", "torch"])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_any_entry_of_m_that_is_not_finite_shows_in_the_loss(value, backend):
+    """In the last row of a state, and of an action that does not occur as well."""
+    if backend == "torch":
+        pytest.importorskip("torch", reason="PyTorch is not installed")
+    cfg, task, params = problem({"N": 5, "L": 2, "d_g": 3, "d_h": 4, "n_train_seq": 20})
+    split = cf.Split(np.minimum(task.train.actions, 1), task.train.states)
+    for a, r, s in ((1, 2, 4), (1, 4, 2), (2, 0, 0)):
+        m = params.m.copy()
+        m[a, r, s] = value
+        loss, _ = gradient(cfg, cf.Params(params.w_q, params.w_k, m), split, backend=backend)
+        assert not np.isfinite(loss), (a, r, s)
+
+
+@pytest.mark.parametrize("backend", ["fused", "torch"])
+@pytest.mark.parametrize(
+    ("spoil", "told"),
+    [
+        (lambda a, s: (a[:, :2], s), r"actions has shape \(60, 2\)"),
+        (lambda a, s: (a[:0], s[:0]), "n of 1 or more"),
+        (lambda a, s: (a, s[:, 1:]), r"states \(60, 3\); allowed: \(n, L = 3\) and \(n, 4\)"),
+        (lambda a, s: (a + 1, s), "actions holds values outside the whole numbers 0 to 3"),
+        (lambda a, s: (a - 1, s), "actions holds values outside"),
+        (lambda a, s: (a, s + 1), "states holds values outside the whole numbers 0 to 4"),
+        (lambda a, s: (a * 1.0, s), "actions holds values outside"),
+    ],
+)
+def test_sequences_that_do_not_fit_are_refused_before_a_kernel_sees_them(spoil, told, backend):
+    if backend == "torch":
+        pytest.importorskip("torch", reason="PyTorch is not installed")
+    cfg, task, params = problem(SIZES[1])
+    with pytest.raises(ValueError, match=told):
+        gradient(cfg, params, cf.Split(*spoil(task.train.actions, task.train.states)), backend=backend)
+    small = cfg.replace(d_g=3)  # a split that was looked at for one config is looked at again for another
+    gradient(cfg, params, task.train, backend=backend)
+    with pytest.raises(ValueError, match="actions holds values outside the whole numbers 0 to 2"):
+        gradient(small, cf.Params.initial(small, 0), task.train, backend=backend)
+    with pytest.raises(ValueError, match="actions holds values outside"):
+        task.sequences([[0, 1, 4]], [0])
+
+
+@pytest.mark.parametrize("backend", ["fused", "torch"])
+@pytest.mark.parametrize("margin", [5.0, 20.0, 30.0])
+def test_the_pull_on_sharp_attention_is_not_lost_in_rounding(margin, backend):
+    """Against a longdouble pull-back: rows of pi are within 1e-13 of one-hot, and what is left must keep its digits."""
+    if backend == "torch":
+        pytest.importorskip("torch", reason="PyTorch is not installed")
+    cfg, task, params = problem({"N": 5, "L": 3, "d_g": 4, "d_h": 16})
+    sharp = cf.Params.teacher(cfg, task, margin=margin)
+    sharp = cf.Params(sharp.w_q, sharp.w_k, params.m)
+    found = gradient(cfg, sharp, task.train, backend=backend)[1]
+    scores, pulled = oracles.scores(cfg, sharp.w_q, sharp.w_k).astype(np.longdouble), np.zeros((cfg.L, cfg.L))
+    e = np.exp(scores - scores.max(axis=1, keepdims=True))
+    pi = e / e.sum(axis=1, keepdims=True)
+    d_pi = fused.loss_and_gradient(pi.astype(float), sharp.m, fused.prepare(task.train, cfg.N, cfg.d_g))[1].astype(np.longdouble)
+    for t in range(cfg.L):
+        for j in range(cfg.L):
+            pulled[t, j] = float(pi[t, j] * np.sum(pi[t] * (d_pi[t, j] - d_pi[t])))
+    expected = scores_pull_back(sharp.w_q, sharp.w_k, frequencies(cfg), pulled)
+    for x, y in zip((found.w_q, found.w_k), expected, strict=True):
+        np.testing.assert_allclose(x, y, rtol=0, atol=1e-12 * abs(y).max())
+
+
+def test_logits_just_below_the_size_that_needs_a_maximum_subtracted():
+    """One step, one sequence an action: correct logits at -a and all others at a, on both sides of the limit."""
+    for bits in (0.99 * fused.SAFE, 1.01 * fused.SAFE, 90.0):
+        a = np.float32(bits * np.log(2))
+        cfg = cf.Config(N=32, L=1, d_g=2, d_h=2, n_train_seq=8, n_test_seq=1)
+        task = cf.Task(cfg, 0)
+        m = (a * (1 - 2 * task.teacher)).astype(np.float32)
+        loss, _, d_m = fused.loss_and_gradient(np.ones((1, 1)), m, fused.prepare(task.train, 32, 2))
+        assert loss == pytest.approx(2 * float(a) + np.log(31), rel=1e-6)
+        assert d_m[task.teacher > 0].sum() == pytest.approx(-1, rel=1e-5)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
@@ -151,6 +230,23 @@ def test_variances_of_logits_far_from_zero_are_sound():
     assert (far.loss, far.var_k, far.var_o) == pytest.approx((near.loss, near.var_k, near.var_o), rel=1e-8)
 
 
+@pytest.mark.parametrize("backend", ["fused", "torch"])
+@pytest.mark.parametrize(("scale", "noise"), [(20.0, 1e-4), (100.0, 1e-3)])
+def test_small_variances_beside_a_large_margin_are_kept_in_single_precision(scale, noise, backend):
+    if backend == "torch":
+        pytest.importorskip("torch", reason="PyTorch is not installed")
+    cfg, task, params = problem({"N": 32, "L": 2, "d_g": 4, "d_h": 4}, dtype="float32")
+    m = (scale * task.teacher + noise * params.m).astype(np.float32)
+    student = cf.Params(*(getattr(cf.Params.teacher(cfg, task, margin=60.0), name) for name in ("w_q", "w_k")), m)
+    made = make_backend(backend)
+    found = made.statistics(cfg, student, task.train)
+    exact = oracles.statistics(pi_of(cfg, student), m.astype(float), task.train)
+    assert exact["var_o"] == pytest.approx(noise**2 / 3, rel=0.2)
+    for name in ("var_k", "var_o"):
+        # the logits themselves are rounded to half a unit of 2^-24 of their size
+        assert getattr(found, name) == pytest.approx(exact[name], rel=2e-3, abs=(scale * 2.0**-24) ** 2), name
+
+
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_rollouts_are_the_oracles(size, monkeypatch):
     monkeypatch.setattr(threads, "LEAST", 1)
@@ -184,8 +280,28 @@ def test_threads_come_from_keyword_then_environment_then_machine(monkeypatch):
     monkeypatch.setenv("COTFLOW_THREADS", "many")
     with pytest.raises(ValueError, match="COTFLOW_THREADS = 'many'"):
         threads.resolve()
-    with pytest.raises(ValueError, match="threads = 0"):
-        threads.resolve(0)
+    for wrong in (0, 2.7, True, [2], np.inf, threads.MOST + 1):
+        with pytest.raises(ValueError, match=r"threads = .* is not allowed; allowed: whole numbers from 1 to"):
+            threads.resolve(wrong)
+    monkeypatch.delenv("COTFLOW_THREADS")
+    monkeypatch.setenv("OMP_NUM_THREADS", "4,2")
+    assert threads.resolve() == 4
+    monkeypatch.setenv("OMP_NUM_THREADS", "whatever OpenMP may take")
+    assert threads.resolve() == threads.cores()
+
+
+def test_minibatches_are_sorted_by_counting(tiny, monkeypatch):
+    def refuse(*args, **kwargs):
+        raise AssertionError("an epoch of minibatches must not sort")
+
+    cf.simulate(tiny.replace(batch_size=20, train_epochs=2, eval_every=1), engine="steps")
+    monkeypatch.setattr(np, "argsort", refuse)
+    monkeypatch.setattr(np, "sort", refuse)
+    plans = []
+    make = plan_module.Plan.__init__
+    monkeypatch.setattr(plan_module.Plan, "__init__", lambda self, *args: plans.append(make(self, *args)))
+    cf.simulate(tiny.replace(batch_size=20, train_epochs=2, eval_every=1), engine="steps")
+    assert len(plans) == 2 * 4 + 2  # four minibatches an epoch, and the two splits of evaluation
 
 
 def test_every_thread_gets_its_share_and_few_items_stay_with_one():

@@ -16,10 +16,14 @@ def bench(
     preset: PresetFlag = None,
     config: ConfigFlag = None,
     fields: Fields | None = None,
-    threads: Annotated[tuple[int, ...], Parameter(help="Numbers of threads to time.", consume_multiple=True)] = (1, 2),
+    threads: Annotated[tuple[int, ...], Parameter(help="Numbers of threads to time.", consume_multiple=True, negative=())] = (
+        1,
+        2,
+    ),
     rounds: Annotated[int, Parameter(help="Turns of every formulation.")] = 25,
     formulations: Annotated[
-        tuple[str, ...], Parameter(help="Some of fused, bag, gather, literal; all by default.", consume_multiple=True)
+        tuple[str, ...],
+        Parameter(help="Some of fused, bag, gather, literal; all by default.", consume_multiple=True, negative=()),
     ] = (),
     scaling: Annotated[bool, Parameter(help="Also the fused kernel as N, L and n grow.", negative=())] = False,
     json: Annotated[bool, Parameter(help="Print JSON.", negative=())] = False,
@@ -30,6 +34,8 @@ def bench(
     from ..files import write_text
 
     cfg = build_config(preset, config, fields)
+    if scaling:
+        benchmark.grown(cfg)  # what cannot be grown is told before minutes are spent
     timings = benchmark.compare(cfg, threads, rounds, formulations or None)
     grown = benchmark.scaling(cfg, threads[0], min(rounds, 9)) if scaling else None
     text = benchmark.report(cfg, timings, grown, json)

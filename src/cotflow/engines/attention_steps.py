@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+
+from ..gradients.compiling import compiled
 
 FAST = {"contract", "reassoc", "nsz", "arcp"}
 
@@ -27,7 +28,7 @@ class Path(NamedTuple):
     decay: float
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST)
+@compiled(fastmath=FAST)
 def attention_steps(w, path, start, epochs, eta):  # type: ignore[no-untyped-def]
     """Keys and queries after `epochs` steps of gradient descent from epoch `start`."""
     w, f, work = w.copy(), np.empty_like(w), _workspace(path)
@@ -38,7 +39,7 @@ def attention_steps(w, path, start, epochs, eta):  # type: ignore[no-untyped-def
     return w
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST)
+@compiled(fastmath=FAST)
 def attention_flow(w, path, start, epochs, eta, tolerance):  # type: ignore[no-untyped-def]
     """Keys and queries after the flow dw/dk = eta f over `epochs` from `start`: Dormand and Prince's 5(4) pair.
 
@@ -90,14 +91,14 @@ C = np.array([0, 1 / 5, 3 / 10, 4 / 5, 8 / 9, 1, 1])
 E = np.array([71 / 57600, 0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1 / 40])
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _workspace(path):  # type: ignore[no-untyped-def]
     offsets, planes = path.cos.shape
     L = path.pairs.shape[0]
     return np.empty((L, L)), np.empty(L), np.empty(offsets), np.empty(offsets), np.empty(planes), np.empty(planes)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST)
+@compiled(fastmath=FAST)
 def _force(w, k, path, work, f):  # type: ignore[no-untyped-def]
     """Minus the gradient of loss and decay at epoch k, into f."""
     nodes, table, hessian, cos, sin, pairs, decay = path
@@ -145,7 +146,7 @@ def _force(w, k, path, work, f):  # type: ignore[no-untyped-def]
         f[half + 2 * n + 1] = -(dot[n] * q1 - cross[n] * q0 + decay * k1)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST)
+@compiled(fastmath=FAST)
 def _softmax(score, pairs, pi):  # type: ignore[no-untyped-def]
     highest = score[pairs[0]]
     for j in range(1, len(pi)):

@@ -7,6 +7,7 @@ import math
 import numpy as np
 from numba import njit
 
+from .compiling import compiled
 from .plan import Plan
 from .rows import Rows, convert, exp2, first_equal, fma, highest, keep, larger, load, peek, splat, store, total, zeros
 from .statistics import Statistics
@@ -69,7 +70,7 @@ def rollout(pi: np.ndarray, m: np.ndarray, actions: np.ndarray, s0: np.ndarray, 
     return states
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def copy_state(m, s, table):  # type: ignore[no-untyped-def]
     """table[a] = m[a, :, s]; returns the largest modulus, not finite where a weight is not.
 
@@ -98,7 +99,7 @@ def mix(rows, table, pi, t, actions, item):  # type: ignore[no-untyped-def]
     return z
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def _statistics(rows, wide, first, last, pi, m, groups, blocks, actions, targets, mask, table, row, out):  # type: ignore[no-untyped-def]
     """For states `first` to `last`: pivot, loss, correct answers, and sums about the pivot: correct, squared, others, squared."""
     L = pi.shape[0]
@@ -132,7 +133,7 @@ def _statistics(rows, wide, first, last, pi, m, groups, blocks, actions, targets
         out[s, 6] = total(all_2) - k_2
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def _rollout(rows, first, last, d_g, pi, table, actions, states):  # type: ignore[no-untyped-def]
     L = pi.shape[0]
     for n in range(first, last):

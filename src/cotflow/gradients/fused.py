@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from .compiling import compiled
 from .evaluate import LOWEST, copy_state, mix, rollout, statistics
 from .plan import ACTION_SHIFT, BLOCK, ITEM_BITS, Plan, prepare
 from .rows import Rows, exp2, fma, fold, highest, keep, larger, load, log2, peek, poke, splat, store, sum_each, total, zeros
@@ -56,7 +57,7 @@ def loss_and_gradient(
     return float(np.log(2) * loss.sum() / items), d_pi.sum(axis=0) / items, d_m
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def _gradient(  # type: ignore[no-untyped-def]
     rows, lanes, first, last, pi, bits, m, groups, blocks, actions, targets, quad_first, quads,
     mask, lane_masks, table, sums, block, partial, scale, correct, loss, d_pi, d_m,
@@ -82,7 +83,7 @@ def _gradient(  # type: ignore[no-untyped-def]
                 d_m[a, r, s] = sums[a, r] * (1.0 / len(targets))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def _exponentials(rows, lanes, pi, t, actions, targets, begin, count, shifted, mask, table, block, partial, scale):  # type: ignore[no-untyped-def]
     """2^z of a block's items in rows 1, 2, ... of `block`, and 1 / sum of each row in `scale`.
 
@@ -108,7 +109,7 @@ def _exponentials(rows, lanes, pi, t, actions, targets, begin, count, shifted, m
     return missed
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def _residuals(rows, lanes, targets, begin, count, lane_masks, block, scale, correct):  # type: ignore[no-untyped-def]
     """Turn exponentials into residuals p - onehot; returns the sum of -log2 p of the targets."""
     n_lanes, width = correct.shape[1], block.shape[1]
@@ -126,7 +127,7 @@ def _residuals(rows, lanes, targets, begin, count, lane_masks, block, scale, cor
     return loss
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def _pull_back(rows, pi, t, quad_first, quads, row, table, sums, block, d_pi):  # type: ignore[no-untyped-def]
     """Add a block's residuals d into sums[a] += pi[t, j] d and d_pi[t, j] += d . V[a], four items of equal action at a time."""
     for j in range(pi.shape[0]):
@@ -148,7 +149,7 @@ def _item(rows, block, quad, k):  # type: ignore[no-untyped-def]
     return load(rows, block, (quad >> np.uint64(ITEM_BITS * k)) & np.uint64((1 << ITEM_BITS) - 1))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def _largest_weight(pi):  # type: ignore[no-untyped-def]
     """Largest row sum of |pi|, so that |z| is at most this times the largest |m|; NaN where there is one."""
     out = 0.0
@@ -161,7 +162,7 @@ def _largest_weight(pi):  # type: ignore[no-untyped-def]
     return out
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def _clear(rows, table):  # type: ignore[no-untyped-def]
     for a in range(table.shape[0]):
         store(table, a, zeros(rows))

@@ -11,10 +11,9 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
-from numba import njit
 
 from ..task import Split
-from . import compiling, shared_cache  # noqa: F401  (before anything is compiled)
+from .compiling import compiled
 from .rows import peek, poke
 
 # items of a block, at most: with 32 float32 numbers each they fill two thirds of a cache of 48 KB
@@ -59,7 +58,7 @@ def prepare(split: Split, N: int, d_g: int) -> Plan:
     return plan
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _sort(actions, states, N):  # type: ignore[no-untyped-def]
     """Counting sort of items (n, t) by s_t L + t: first item of each group, actions, targets."""
     n, L = actions.shape
@@ -93,7 +92,7 @@ def _cut(start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return groups, np.append(start[group] + size[group] * block // number[group], start[-1])
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _list_quads(blocks, actions, d_g, first, quads):  # type: ignore[no-untyped-def]
     """Fill `first` and `quads`, all zeros, in the order of the quads' first items; returns the number of quads.
 

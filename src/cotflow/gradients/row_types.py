@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,15 +12,6 @@ from numba.extending import NativeValue, register_model, typeof_impl, unbox
 
 VECTOR_BYTES = 64
 LEAST_LANES = 4
-
-
-def _sources() -> str:
-    """A digest of the code that is inlined into kernels, of whose changes Numba's disk cache knows nothing."""
-    files = (Path(__file__).with_name(f"{name}.py") for name in ("row_types", "rows", "vector_math", "evaluate"))
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:8]
-
-
-SOURCES = _sources()
 
 
 class Rows:
@@ -65,7 +54,7 @@ class RowsType(types.Type):
 
     def __init__(self, dtype: types.Float, lanes: int, chunks: int) -> None:
         self.dtype, self.lanes, self.chunks = dtype, lanes, chunks
-        super().__init__(f"Rows({dtype}, {lanes} x {chunks}, {SOURCES})")
+        super().__init__(f"Rows({dtype}, {lanes} x {chunks})")
 
     @property
     def row(self) -> RowType:

@@ -7,11 +7,14 @@ import multiprocessing
 import os
 import threading
 from collections.abc import Callable
+from numbers import Integral
 
 import numpy as np
 
 # items that are worth a thread of their own: as long as one takes to start
 LEAST = 8192
+# threads, at most: more than any machine has, and fewer than libraries break at
+MOST = 1024
 
 
 def resolve(threads: int | None = None) -> int:
@@ -21,9 +24,11 @@ def resolve(threads: int | None = None) -> int:
     """
     if threads is not None:
         return _whole("threads", threads)
-    for name in ("COTFLOW_THREADS", "OMP_NUM_THREADS"):
-        if os.environ.get(name):
-            return _whole(name, os.environ[name])
+    if os.environ.get("COTFLOW_THREADS"):
+        return _whole("COTFLOW_THREADS", os.environ["COTFLOW_THREADS"])
+    others = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()  # OpenMP's own, which may be a list
+    if others.isdecimal() and 1 <= int(others) <= MOST:
+        return int(others)
     return 1 if multiprocessing.parent_process() is not None else cores()
 
 
@@ -34,13 +39,10 @@ def cores() -> int:
 
 
 def _whole(name: str, value: int | str) -> int:
-    try:
-        number = int(value)
-    except ValueError:
-        number = 0
-    if number < 1:
-        raise ValueError(f"{name} = {value!r} is not allowed; allowed: whole numbers from 1")
-    return number
+    whole = value.strip().isdecimal() if isinstance(value, str) else isinstance(value, Integral) and not isinstance(value, bool)
+    if not whole or not 1 <= int(value) <= MOST:
+        raise ValueError(f"{name} = {value!r} is not allowed; allowed: whole numbers from 1 to {MOST}")
+    return int(value)
 
 
 def each_share(work: Callable[[int, int], None], start: np.ndarray, threads: int | None = None) -> None:
