@@ -54,11 +54,18 @@ class Descent:
     def _check(self, loss: float, gradients: Iterable[np.ndarray], epoch: float) -> None:
         self.evaluations += 1
         if not math.isfinite(loss) or not all(np.isfinite(gradient).all() for gradient in gradients):
-            raise Diverged(
-                f"the loss is no longer finite at epoch {epoch:g} with lr = {self.cfg.lr:g} "
-                f"(last finite loss: {self.last_loss:.6g}); a smaller learning rate may help"
-            )
+            raise diverged(self.cfg, epoch, self.last_loss)
         self.last_loss = loss
+
+
+def diverged(cfg: Config, epoch: float, last_loss: float) -> Diverged:
+    """What to say of a loss, gradient or weight that is not finite; `last_loss` is nan where none ever was."""
+    if math.isnan(last_loss):
+        return Diverged("the loss is not finite at the start, before any step; smaller initial weights may help")
+    return Diverged(
+        f"the loss is no longer finite at epoch {epoch:g} with lr = {cfg.lr:g} "
+        f"(last finite loss: {last_loss:.6g}); a smaller learning rate may help"
+    )
 
 
 def frozen_blocks(cfg: Config) -> tuple[str, ...]:

@@ -43,6 +43,10 @@ class Checkpoint:
     started: float = field(default_factory=time.monotonic)
     written: float = field(default_factory=time.monotonic)
 
+    def __post_init__(self) -> None:
+        if not self.every >= 0:
+            raise ValueError(f"checkpoint_every = {self.every!r} is not allowed; allowed: seconds, 0 or more")
+
     @property
     def seconds(self) -> float:
         """Wall time of the run, earlier sittings included."""

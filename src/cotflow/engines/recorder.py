@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 import numpy as np
@@ -11,6 +12,7 @@ from ..gradients.backends import Backend
 from ..observables import observe
 from ..params import Params
 from ..task import Task
+from .descent import diverged
 
 
 class Recorder:
@@ -35,9 +37,16 @@ class Recorder:
         return sorted(self._evaluate_at | set(self.snapshot_epochs))
 
     def record(self, epoch: int, params: Params, train_loss: float | None) -> None:
-        """Evaluate or keep the weights of one of the `stops`."""
+        """Evaluate or keep the weights of one of the `stops`; `Diverged` where these, or their losses, are not finite."""
+        last_loss = float(self.rows[-1]["loss"][0]) if self.rows else math.nan
+        if not all(np.isfinite(value).all() for _, value in params.items()):
+            raise diverged(self.cfg, epoch, last_loss)
         if epoch in self._evaluate_at:
-            self.rows.append(observe(self.cfg, self.task, params, self.backend, train_loss))
+            with np.errstate(over="ignore", invalid="ignore"):
+                row = observe(self.cfg, self.task, params, self.backend, train_loss)
+            if not np.isfinite(row["loss"]).all():
+                raise diverged(self.cfg, epoch, last_loss)
+            self.rows.append(row)
             self.epochs.append(epoch)
             self.latest = params
         if epoch in self.snapshot_epochs:
