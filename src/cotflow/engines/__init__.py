@@ -180,7 +180,7 @@ def _positive(given: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in given.items():
         if value is None:
             continue
-        if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < math.inf:
+        if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < math.inf:
             raise ValueError(f"{name} = {value!r} is not allowed; allowed: positive numbers")
         found[name] = int(value) if isinstance(value, Integral) else float(value)
     return found

@@ -40,7 +40,8 @@ class ClosedAttention:
         tolerance: float,
     ) -> None:
         self.rule, self.tolerance = rule, tolerance
-        self.cfg, self.descent, self.split, self.like, self.decays = cfg, descent, split, like, decays
+        self.cfg, self.descent, self.split, self.like = cfg, descent, split, like
+        self.decays: np.ndarray | float = decays
         self.eta, self.decay = cfg.lr, descent.weight_decay
         self.keys = 2 * cfg.d_h
         self.cos, self.sin, self.pairs = rotations(frequencies(cfg), cfg.L)

@@ -27,8 +27,8 @@ def compiled(**options: Any) -> Callable[[Any], Any]:
             made = numba.njit(cache=True, **options)(function)
         except RuntimeError:  # Numba finds no place for a cache
             return numba.njit(**options)(function)
-        if hasattr(made, "_cache"):  # with the JIT disabled it is the function itself
-            file = made._cache._cache_file
+        if cache := getattr(made, "_cache", None):  # with the JIT disabled it is the function itself
+            file = cache._cache_file
             file._source_stamp = (file._source_stamp, SOURCES)
         return made
 
