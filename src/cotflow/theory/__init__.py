@@ -27,7 +27,7 @@ _SEEDED = ("quenched", "column")
 def solve(tier: str, cfg: Config, seed: Seeds = None, **options: Any) -> xr.Dataset:
     """Any tier of theory by name, for a seed (or several, or fresh draws) where the tier knows one.
 
-    `options` are those of the tier's own function.
+    `options` are those of the tier's own function. A seed for a tier that knows none is refused.
 
     >>> solve("closure", Config.preset("smoke")).attrs["engine"]
     'theory-closure'
@@ -36,4 +36,6 @@ def solve(tier: str, cfg: Config, seed: Seeds = None, **options: Any) -> xr.Data
         raise ValueError(f"tier = {tier!r} does not exist; allowed: {', '.join(TIERS)}")
     if tier in _SEEDED:
         return TIERS[tier](cfg, seed, **options)
+    if seed is not None:
+        raise ValueError(f"seed = {seed!r} is not allowed: theory tier {tier!r} knows no seed; allowed: None")
     return TIERS[tier](cfg, **options)

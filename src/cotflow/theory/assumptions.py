@@ -113,13 +113,19 @@ def histograms(cfg: Config, params: Params, split: Split, bins: int = 80) -> xr.
     kinds = correct_and_others(logits(cfg, params, split), split.targets)
     edges = np.histogram_bin_edges(np.concatenate([kind.ravel() for kind in kinds]), bins)
     density = [np.histogram(kind, edges, density=True)[0] for kind in kinds]
-    with np.errstate(divide="ignore", invalid="ignore"):  # without any spread the Gaussian is a step
-        gaussian = [np.diff(norm.cdf(edges, kind.mean(), kind.std())) / np.diff(edges) for kind in kinds]
+    gaussian = [_gaussian(kind.ravel(), edges) for kind in kinds]
     centres = (edges[:-1] + edges[1:]) / 2
     return xr.Dataset(
         {"density": (("logit", "z"), np.array(density)), "gaussian": (("logit", "z"), np.array(gaussian))},
         coords={"logit": list(LOGITS), "z": centres},
     )
+
+
+def _gaussian(values: Array, edges: Array) -> Array:
+    """Density over bins of the Gaussian that has the mean and the variance of values; without spread it fills one bin."""
+    if np.ptp(values) == 0:
+        return np.histogram(values, edges, density=True)[0]
+    return np.diff(norm.cdf(edges, values.mean(), values.std())) / np.diff(edges)
 
 
 def step_accuracies(generated: NDArray[np.int64], states: NDArray[np.int64]) -> tuple[Array, Array]:

@@ -52,8 +52,51 @@ def alphas(cfg: Config) -> Array:
     return np.asarray(cfg.eval_epochs) * cfg.alpha_per_epoch
 
 
+def number(name: str, value: Any, least: float = -np.inf, below: float = np.inf) -> float:
+    """An option that is one finite number, from `least` up and below `below`.
+
+    >>> number("tau", 5, 0, 1)
+    Traceback (most recent call last):
+    ...
+    ValueError: tau = 5 is not allowed; allowed: a number with 0 <= tau < 1
+    """
+    given = np.asarray(value)
+    if given.shape or given.dtype.kind not in "fiu" or not np.isfinite(given) or not least <= given < below:
+        bounds = f"a number with {least:g} <= {name} < {below:g}" if np.isfinite(least) else "a finite number"
+        raise ValueError(f"{name} = {value!r} is not allowed; allowed: {bounds}")
+    return float(given)
+
+
+def whole_number(name: str, value: Any, least: int) -> int:
+    """An option that is one whole number, from `least` up.
+
+    >>> whole_number("draws", 2.5, 1)
+    Traceback (most recent call last):
+    ...
+    ValueError: draws = 2.5 is not allowed; allowed: a whole number, 1 or more
+    """
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ValueError(f"{name} = {value!r} is not allowed; allowed: a whole number, {least} or more")
+    return int(value)
+
+
+def weights_for(cfg: Config, params: Any) -> Params:
+    """Weights handed in, where they fit the configuration and are finite."""
+    if not isinstance(params, Params):
+        raise ValueError(f"params is of type {type(params).__name__}; allowed: Params, which cf.Params.of(run) makes of a record")
+    for name, value in params.items():
+        if not np.isfinite(value).all():
+            raise ValueError(f"params.{name} holds values that are not finite; allowed: finite weights")
+    return params.check(cfg)
+
+
 def labelled(cfg: Config, tier: str, curves: Mapping[str, Any], **attrs: Any) -> xr.Dataset:
-    """A tier's curves as a trajectory, marked as theory."""
+    """A tier's curves as a trajectory, marked as theory.
+
+    >>> cfg = Config.preset("smoke")
+    >>> labelled(cfg, "closure", {"A": np.zeros(len(alphas(cfg)))}).attrs["engine"]
+    'theory-closure'
+    """
     curves = {name: np.asarray(values) for name, values in curves.items()}
     return trajectory(cfg, cfg.eval_epochs, curves, kind="theory", engine=f"theory-{tier}", **attrs)
 
@@ -64,21 +107,29 @@ def for_each_seed(
     """One trajectory for one seed; several along `seed` for a list of seeds or, with seed=None, for seeds drawn at random.
 
     Drawn seeds lie above 2^31, away from those that people count from 0, and each can be solved again by its number.
+
+    >>> cfg = Config.preset("smoke")
+    >>> flat = lambda seed: labelled(cfg, "closure", {"A": np.full(len(alphas(cfg)), float(seed))})
+    >>> for_each_seed(flat, [3, 5], draws=1, rng=None, params=None).A[:, 0].values
+    array([3., 5.])
     """
     if seed is not None and not isinstance(seed, Sequence | np.ndarray):
         return solve(check_seed(seed))
     if params is not None:
         raise ValueError("params belongs to the permutations of one seed; give seed = a whole number with it")
     if seed is None:
-        if draws < 1:
-            raise ValueError(f"draws = {draws} is not allowed; allowed: 1 or more")
+        draws = whole_number("draws", draws, 1)
         rng = np.random.default_rng(0) if rng is None else rng
+        if not isinstance(rng, np.random.Generator):
+            raise ValueError(f"rng = {rng!r} is not allowed; allowed: a NumPy Generator, as numpy.random.default_rng(0) makes")
         seed = [int(drawn) for drawn in rng.integers(2**31, 2**32, draws)]
-    runs = [solve(check_seed(one)) for one in seed]
-    if not runs:
-        raise ValueError("seed = [] holds no seeds; allowed: a whole number, a list of them, or None")
+    seeds = [check_seed(one) for one in seed]
+    if not seeds or len(set(seeds)) < len(seeds):
+        what = "one seed twice" if seeds else "no seeds"
+        raise ValueError(f"seed = {seeds} holds {what}; allowed: a whole number, a list of different ones, or None")
+    runs = [solve(one) for one in seeds]
     wall = sum(run.attrs.pop("wall_seconds", 0.0) for run in runs)
     for run in runs:
         run.attrs.pop("seed", None)
     joined = xr.concat(runs, dim="seed", combine_attrs="drop_conflicts", join="exact")
-    return joined.assign_coords(seed=list(map(int, seed))).assign_attrs(seeds=len(runs), wall_seconds=wall)
+    return joined.assign_coords(seed=seeds).assign_attrs(seeds=len(runs), wall_seconds=wall)

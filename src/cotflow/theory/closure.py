@@ -1,7 +1,8 @@
-"""Tier 1, the paper's closure: three coupled equations for A, R and S (Eqs. 14 to 16)."""
+"""Tier 1, the paper's closure: three coupled equations for A, R and S (Eqs. 15a-c)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Literal
@@ -13,7 +14,8 @@ from scipy.special import expit, logit
 
 from ..attention import frequencies
 from ..config import Config
-from .border import alphas, labelled, refuse
+from ..trajectory import config_of
+from .border import alphas, labelled, number, refuse
 from .integrate import along
 from .meanfield import logit_margin, mean_correct_logit, mean_field_loss, mean_other_logit, miss
 from .retrieval import c_omega, initial_concentration
@@ -22,6 +24,8 @@ from .updates import overlap_rates
 
 Array = NDArray[np.float64]
 TOLERANCES = {"rtol": 1e-10, "atol": 1e-12}
+#: What two configurations of one learning curve may differ in: the sizes of data sets, and when it is looked at.
+_IMMATERIAL = {"n_train_seq", "n_test_seq", "n_eval_seq", "batch_size", "train_epochs", "eval_every", "dtype"}
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,8 @@ class Closure:
 def initial_logit_variance(cfg: Config) -> float:
     """Variance of every logit at random initial weights, init_variance E sum_b o_b^2.
 
-    E sum_b o_b^2 = q + (1 - q)/d_g with q = sum_j pi_tj^2 to second order in the attention logits.
+    E sum_b o_b^2 = q + (1 - q)/d_g with q = sum_j pi_tj^2 for small attention logits, hence for a small init_variance: q is
+    right to second order in them, and never more than 1.
 
     >>> round(initial_logit_variance(Config.preset("main")), 3)
     0.044
@@ -95,15 +100,18 @@ def closure(
     """The paper's theory as a trajectory: A, R, S, mean logits, mean-field loss, Gaussian accuracies.
 
     `variances` of the correct and the other logits enter the accuracies alone: constant at their initial value by
-    default, or a pair of numbers or curves, or a trajectory that has `var_k` and `var_o` (a simulation, or tier 3).
+    default, or a pair of numbers or curves, or a trajectory that has `var_k` and `var_o` (a simulation, or tier 3) of the
+    same configuration, but for its data sets' sizes and when it is evaluated. `zeta` is any finite number, `tau` one with
+    0 <= tau < 1.
 
     >>> th = closure(Config.preset("main"))
     >>> np.interp([1, 2, 3, 4], th.alpha, th.A).round(3)
     array([0.128, 0.288, 0.864, 1.   ])
     """
     refuse(cfg, "closure", one_step=False)
-    if power not in (1, 2):
+    if isinstance(power, bool) or power not in (1, 2):
         raise ValueError(f"power = {power!r} is not allowed; allowed: 1 (the paper's closure) or 2")
+    zeta, tau = number("zeta", zeta), None if tau is None else number("tau", tau, 0, 1)
     started = perf_counter()
     theory = Closure.of(cfg, zeta=zeta, tau=tau, power=power)
     A, R, S = theory.solve(alphas(cfg))
@@ -128,28 +136,45 @@ def closure(
     return labelled(cfg, "closure", curves, **options, **TOLERANCES, wall_seconds=perf_counter() - started)
 
 
-def _variances(cfg: Config, given: xr.Dataset | tuple[ArrayLike, ArrayLike] | None) -> tuple[Array, Array]:
+def _variances(cfg: Config, given: Any) -> tuple[Array, Array]:
     """Both variances along the evaluation epochs."""
     epochs = np.asarray(cfg.eval_epochs)
     if given is None:
         given = (initial_logit_variance(cfg), initial_logit_variance(cfg))
     elif isinstance(given, xr.Dataset):
-        given = (_curve(given, "var_k", epochs), _curve(given, "var_o", epochs))
+        given = _curves(cfg, given, epochs)
+    elif not isinstance(given, Sequence | np.ndarray) or isinstance(given, str) or len(given) != 2:
+        raise ValueError(
+            f"variances = {given!r} is not allowed; allowed: a pair (var_k, var_o) of numbers or curves, or a trajectory"
+        )
     return _checked("var_k", given[0], len(epochs)), _checked("var_o", given[1], len(epochs))
 
 
-def _checked(name: str, values: ArrayLike, length: int) -> Array:
-    values = np.asarray(values, dtype=np.float64)
-    if values.shape not in ((), (length,)) or not (values >= 0).all():
+def _checked(name: str, values: Any, length: int) -> Array:
+    try:
+        values = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        values = np.array(np.nan)
+    if values.shape not in ((), (length,)) or not (values >= 0).all() or not np.isfinite(values).all():
         raise ValueError(
             f"variances: {name} has shape {values.shape}, least value {values.min(initial=np.inf):g}; "
-            f"allowed: one number, or one for each of the {length} evaluations, none negative"
+            f"allowed: one number, or one for each of the {length} evaluations, finite and none negative"
         )
     return np.broadcast_to(values, (length,))
 
 
+def _curves(cfg: Config, run: xr.Dataset, epochs: NDArray[np.int64]) -> tuple[Array, Array]:
+    """Both variances of a trajectory of the same student at given epochs, averaged over seeds, of the train split."""
+    mine, its = cfg.model_dump(exclude=_IMMATERIAL), config_of(run).model_dump(exclude=_IMMATERIAL)
+    different = [f"{name} = {its[name]!r}" for name in mine if mine[name] != its[name]]
+    if different:
+        raise ValueError(f"variances: the trajectory has {', '.join(different)}; allowed: one of the same configuration")
+    if run.epoch.values.max() < epochs[-1]:
+        raise ValueError(f"variances: the trajectory ends at epoch {run.epoch.values.max()}; allowed: one up to {epochs[-1]}")
+    return _curve(run, "var_k", epochs), _curve(run, "var_o", epochs)
+
+
 def _curve(run: xr.Dataset, name: str, epochs: NDArray[np.int64]) -> Array:
-    """A variable of a trajectory at given epochs, averaged over seeds, of the train split."""
     if name not in run:
         raise ValueError(f"variances: the trajectory has no variable {name}")
     values = run[name]

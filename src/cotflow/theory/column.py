@@ -15,7 +15,7 @@ from ..observables import order_parameters, split_observables
 from ..params import Params
 from ..task import Split, chain
 from ..trajectory import with_weights
-from .border import Seeds, alphas, for_each_seed, labelled, refuse
+from .border import Seeds, alphas, for_each_seed, labelled, refuse, whole_number
 from .column_equations import Column, matrices
 from .integrate import along
 from .start import Data, Start
@@ -25,7 +25,11 @@ TOLERANCES = {"rtol": 1e-6, "atol": 1e-8}
 
 
 class LogitStatistics(NamedTuple):
-    """Mean and variance of the correct logit (k) and of the other logits (o), over contexts and positions."""
+    """Mean and variance of the correct logit (k) and of the other logits (o), over contexts and positions.
+
+    >>> LogitStatistics(mu_k=2.0, var_k=0.1, mu_o=-0.5, var_o=0.2).mu_o
+    -0.5
+    """
 
     mu_k: float
     var_k: float
@@ -87,8 +91,7 @@ def column(
     True
     """
     refuse(cfg, "column", weight_decay=True)
-    if contexts < 0:
-        raise ValueError(f"contexts = {contexts} is not allowed; allowed: 0 or more")
+    contexts = whole_number("contexts", contexts, 0)
     return for_each_seed(lambda one: _one_seed(cfg, one, params, data, contexts), seed, draws, rng, params)
 
 
@@ -118,7 +121,14 @@ def _one_seed(cfg: Config, seed: int, params: Params | None, data: Data, context
 
 
 def weights(theory: Column, y: Array) -> Params:
-    """The weights of a state vector."""
+    """The weights of a state vector.
+
+    >>> cfg = Config.preset("smoke")
+    >>> start = Start.of(cfg, 0, data="population")
+    >>> theory = Column.of(cfg, start)
+    >>> bool((weights(theory, theory.pack(start.params.w_q, start.params.w_k, start.params.m)).m == start.params.m).all())
+    True
+    """
     w_q, w_k, V = theory.unpack(y)
     return Params(w_q, w_k, matrices(V))
 

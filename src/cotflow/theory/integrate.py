@@ -26,7 +26,7 @@ def along(
 
     The method is that of Dormand and Prince of order 8(5,3). States are handed over one by one, so that a large state is
     never stored for the whole grid. A solver that stops early, or needs more than `budget` right-hand sides, raises
-    RunFailed with the training time that it reached.
+    RunFailed with the training time that it reached; so does a start whose slope is not finite.
 
     >>> decay = along(lambda alpha, y: -y, np.ones(1), np.array([0.0, 1.0]), rtol=1e-10, atol=1e-12)
     >>> [round(float(y[0]), 9) for y in decay]
@@ -35,7 +35,10 @@ def along(
     yield start
     if len(grid) == 1:
         return
-    solver = DOP853(rhs, grid[0], start, grid[-1], rtol=rtol, atol=atol)
+    with np.errstate(over="ignore", invalid="ignore"):
+        solver = DOP853(rhs, grid[0], start, grid[-1], rtol=rtol, atol=atol)
+    if not (np.isfinite(solver.f).all() and np.isfinite(solver.h_abs)):
+        raise RunFailed(f"the theory's equations have no finite slope at alpha = {grid[0]:.6g}, where they start")
     k = 1
     while k < len(grid):
         message = solver.step()

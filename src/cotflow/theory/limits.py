@@ -12,7 +12,7 @@ from .closure import Closure
 
 
 def early(cfg: Config) -> xr.Dataset:
-    """The early regime: A = A_0 = 1/L, R and S linear in alpha (Appendix G), as a trajectory.
+    """The early regime: A = A_0 = 1/L, R and S linear in alpha (Appendix G, Eq. 78), as a trajectory.
 
     R = eta (N-1)/N (A_0 + (1 - A_0)/d_g) alpha and S = eta (N-1)/N (1 - A_0)/d_g alpha.
 
@@ -42,7 +42,7 @@ def onset_time(cfg: Config) -> float:
 
 
 def onset(cfg: Config, *, leading: bool = True) -> xr.Dataset:
-    """The onset of attention learning, A and R - S (as R, with S the early one), as a trajectory (Appendix G).
+    """The onset of attention learning, A and R - S (as R, with S the early one), as a trajectory (Appendix H).
 
     With R - S = eta (N-1)/N alpha / L the equation for A gives A = (1/L) exp(c_omega eta^2 alpha^2 / 2) to leading order
     in 1/L; it is NaN where it exceeds 1. `leading=False` keeps all factors: logit(A) then grows from logit(1/L) by
@@ -54,7 +54,8 @@ def onset(cfg: Config, *, leading: bool = True) -> xr.Dataset:
     """
     refuse(cfg, "onset", one_step=False)
     alpha = alphas(cfg)
-    growth = 0.0 if cfg.freeze != "none" else Closure.of(cfg).c_omega * (cfg.lr * alpha) ** 2 / 2
+    still = cfg.freeze != "none" or cfg.d_g == 1  # a single action leaves nothing to retrieve
+    growth = 0.0 if still else Closure.of(cfg).c_omega * (cfg.lr * alpha) ** 2 / 2
     if leading:
         exponent = growth - np.log(cfg.L)
         A = np.where(exponent > 0, np.nan, np.exp(np.minimum(exponent, 0.0)))

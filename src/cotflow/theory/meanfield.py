@@ -16,7 +16,7 @@ Real = Any  # a float or an array of floats: pyright cannot express NumPy's broa
 
 
 def coefficients(A: Real, d_g: int) -> tuple[Real, Real]:
-    """c_R = A + (1 - A)/d_g and c_S = 1 - c_R: the weights of R and S in the mean correct logit (Appendix E).
+    """c_R = A + (1 - A)/d_g and c_S = 1 - c_R: the weights of R and S in the mean correct logit (Appendix E, Eq. 46).
 
     >>> coefficients(0.25, 4)
     (0.4375, 0.5625)
@@ -26,7 +26,7 @@ def coefficients(A: Real, d_g: int) -> tuple[Real, Real]:
 
 
 def mean_correct_logit(A: Real, R: Real, S: Real, d_g: int) -> Real:
-    """mu_k = (A + (1 - A)/d_g) R + (d_g - 1)/d_g (1 - A) S (Eq. 10).
+    """mu_k = (A + (1 - A)/d_g) R + (d_g - 1)/d_g (1 - A) S (Eq. 11).
 
     >>> mean_correct_logit(1.0, 2.0, 0.5, 4)
     2.0
@@ -36,7 +36,7 @@ def mean_correct_logit(A: Real, R: Real, S: Real, d_g: int) -> Real:
 
 
 def mean_other_logit(mu_k: Real, N: int, zeta: Real = 0.0) -> Real:
-    """mu_o = (zeta - mu_k) / (N - 1): training conserves the sum of the logits (Eq. 11).
+    """mu_o = (zeta - mu_k) / (N - 1): training conserves the sum of the logits (Eq. 12).
 
     >>> mean_other_logit(3.0, 4)
     -1.0
@@ -45,7 +45,7 @@ def mean_other_logit(mu_k: Real, N: int, zeta: Real = 0.0) -> Real:
 
 
 def logit_margin(A: Real, R: Real, S: Real, N: int, d_g: int, zeta: Real = 0.0) -> Real:
-    """m(A, R, S) = mu_k - mu_o, the logit margin of Eqs. (14)-(16).
+    """m(A, R, S) = mu_k - mu_o, the logit margin of Eqs. (15a-c).
 
     >>> logit_margin(1.0, 3.0, 0.0, N=4, d_g=4)
     4.0
@@ -66,7 +66,7 @@ def miss(margin: Real, N: int) -> Real:
 
 
 def mean_field_loss(margin: Real, N: int) -> Real:
-    """l_CE = -mu_k + ln(e^mu_k + (N - 1) e^mu_o) = ln(1 + (N - 1) e^-margin) (Section 3.2).
+    """l_CE = -mu_k + ln(e^mu_k + (N - 1) e^mu_o) = ln(1 + (N - 1) e^-margin) (Section 4.2, Eq. 10).
 
     >>> round(float(np.exp(mean_field_loss(0.0, 4))), 12)
     4.0
@@ -75,7 +75,7 @@ def mean_field_loss(margin: Real, N: int) -> Real:
 
 
 def conserved_sum(m: NDArray[np.floating]) -> float:
-    """The mean sum of a logit vector, zeta = sum(m) / (d_g N); m (d_g, N, N) (Appendix D).
+    """The mean sum of a logit vector, zeta = sum(m) / (d_g N); m (d_g, N, N) (Appendix D, Eq. 40).
 
     >>> conserved_sum(np.ones((2, 3, 3)))
     3.0

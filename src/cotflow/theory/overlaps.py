@@ -1,6 +1,6 @@
 """How much do permutations overlap with each other, and with learned matrices?
 
-A vocabulary's own mean overlap, the tau of Appendix E (its sigma is the same number), is `observables.teacher_overlap`.
+A vocabulary's own mean overlap, the tau of Appendix E, Eq. 57 (its sigma is the same number), is `observables.teacher_overlap`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def teacher_overlaps(permutations: NDArray[np.int64], m: NDArray[np.floating]) -
 
 
 def tau_bar(N: int) -> float:
-    """Average of tau over vocabularies of distinct permutations: (1/N) (1 - 1/(N-1)!) / (1 - 1/N!) (Appendix F).
+    """Average of tau over vocabularies of distinct permutations: (1/N) (1 - 1/(N-1)!) / (1 - 1/N!) (Appendix F, Eq. 77).
 
     >>> round(tau_bar(2), 12), round(tau_bar(3), 12), round(32 * tau_bar(32), 12)
     (0.0, 0.2, 1.0)

@@ -30,7 +30,11 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(15)
 
 
 class Response(NamedTuple):
-    """What a position's logits answer, each (L,): `miss`, the loss slope; `h`, the loss curvature; `loss` itself."""
+    """What a position's logits answer, each (L,): `miss`, the loss slope; `h`, the loss curvature; `loss` itself.
+
+    >>> Response(miss=np.array([0.5]), h=np.array([0.4]), loss=np.array([0.7])).h
+    array([0.4])
+    """
 
     miss: Array
     h: Array

@@ -27,7 +27,7 @@ def coherence(omega: Array, L: int) -> Array:
 
 
 def lag_eigenvalues(omega: Array, L: int) -> Array:
-    """lambda_n = [(1/L) (sin(omega_n L/2) / sin(omega_n/2))^2 - 1] / (L - 1), the diagonal of Lambda (Appendix E).
+    """lambda_n = [(1/L) (sin(omega_n L/2) / sin(omega_n/2))^2 - 1] / (L - 1), the diagonal of Lambda (Appendix E, Eq. 70).
 
     >>> lag_eigenvalues(np.array([0.0, np.pi]), 4).round(12)
     array([ 1.        , -0.33333333])
@@ -45,7 +45,7 @@ def lag_norm(w: Array, omega: Array, L: int) -> float:
 
 
 def c_omega(N: int, L: int, d_g: int, d_h: int, omega: Array, variance: float) -> float:
-    """The closure constant of Eq. (13), averaged over weights of the given variance.
+    """The closure constant of Eq. (14), averaged over weights of the given variance.
 
     (2 d_g N / (L (L-1))) sigma^2 (2/d_h) sum_n [1 - (sin(omega_n L/2) / (L sin(omega_n/2)))^2]^2
 
@@ -57,7 +57,7 @@ def c_omega(N: int, L: int, d_g: int, d_h: int, omega: Array, variance: float) -
 
 
 def c_omega_of(w_q: Array, w_k: Array, omega: Array, N: int, L: int, d_g: int) -> float:
-    """The same constant for given weights, before the average over initialisations (Appendix E).
+    """The same constant for given weights, before the average over initialisations (Appendix E, Eq. 71).
 
     >>> omega, ones = np.array([np.pi, 1.0]), np.ones(4)
     >>> bool(np.isclose(c_omega_of(ones, ones, omega, N=3, L=5, d_g=2), c_omega(3, 5, 2, 4, omega, variance=1.0)))
@@ -68,7 +68,7 @@ def c_omega_of(w_q: Array, w_k: Array, omega: Array, N: int, L: int, d_g: int) -
 
 
 def c_of_A(A: float, w_q: Array, w_k: Array, omega: Array, N: int, L: int, d_g: int) -> float:
-    """c(A) = d_g N |grad A|^2 where attention is A on the diagonal and (1 - A)/(L - 1) off it (Appendix E).
+    """c(A) = d_g N |grad A|^2 where attention is A on the diagonal and (1 - A)/(L - 1) off it (Eqs. 63, 69).
 
     d_g N A^2 (1-A)^2 [w_k^T (1-Lambda)^2 w_k + w_q^T (1-Lambda)^2 w_q] / d_h. It equals L c_omega A (1-A) at A = 1/L.
 
@@ -106,7 +106,7 @@ def rotation(omega: Array, lag: float) -> Array:
 
 
 def gradient_of_A(pi: Array, w_q: Array, w_k: Array, omega: Array) -> tuple[Array, Array]:
-    """The gradient of A with respect to w_q and w_k, step by step as in Appendix E.
+    """The gradient of A with respect to w_q and w_k, step by step as in Appendix E, Eqs. 62 to 68.
 
     dA/dpi_tt = 1/L, dpi_tt/dl_tk = pi_tt (delta_tk - pi_tk), dl_tk/dw_q = Omega(D) w_k / sqrt(d_h) and
     dl_tk/dw_k = Omega(-D) w_q / sqrt(d_h) at the lag D = k - t - L. Any pi (L, L) may be put in: the true attention
@@ -125,7 +125,7 @@ def gradient_of_A(pi: Array, w_q: Array, w_k: Array, omega: Array) -> tuple[Arra
 
 
 def initial_concentration(omega: Array, L: int, variance: float) -> float:
-    """Mean of q = sum_j pi_tj^2 at random initial weights, to second order in the attention logits.
+    """Mean of q = sum_j pi_tj^2 at random initial weights, for small attention logits: to second order in them, at most 1.
 
     Attention logits have variance variance^2 and the covariance variance^2 (2/d_h) sum_n cos(omega_n (D - D')), so
     q = (1/L) [1 + variance^2 (2/d_h) sum_n (1 - coherence_n)]: slightly above the 1/L of uniform attention.
@@ -133,4 +133,4 @@ def initial_concentration(omega: Array, L: int, variance: float) -> float:
     >>> initial_concentration(np.array([0.0]), 10, 1 / 3)
     0.1
     """
-    return float((1 + variance**2 * np.mean(1 - coherence(omega, L))) / L)
+    return min(float((1 + variance**2 * np.mean(1 - coherence(omega, L))) / L), 1.0)

@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 
 
 def next_token_probability(mu_k: Real, var_k: Real, mu_o: Real, var_o: Real, N: int) -> Array:
-    """rho: the probability that a Gaussian correct logit exceeds N - 1 independent Gaussian others (Section 4).
+    """rho: the probability that a Gaussian correct logit exceeds N - 1 independent Gaussian others (Section 5, Eq. 17).
 
     rho = int du phi(u) Phi((sigma_k u + mu_k - mu_o) / sigma_o)^(N-1); all arguments broadcast. Where sigma_k > sigma_o
     the same probability is integrated over the largest of the others instead, so that the integrand never has a step
@@ -29,6 +29,9 @@ def next_token_probability(mu_k: Real, var_k: Real, mu_o: Real, var_o: Real, N: 
     array([0.5, 1. ])
     """
     mu_k, var_k, mu_o, var_o = (np.asarray(x, dtype=np.float64) for x in (mu_k, var_k, mu_o, var_o))
+    for name, variance in (("var_k", var_k), ("var_o", var_o)):
+        if (variance < 0).any():
+            raise ValueError(f"{name} holds {variance.min():g}; allowed: variances of 0 or more")
     gap, sigma_k, sigma_o = np.broadcast_arrays(mu_k - mu_o, np.sqrt(var_k), np.sqrt(var_o))
     rho = np.where(gap > 0, 1.0, np.where(gap < 0, 0.0, 1 / N))  # what is left where both variances vanish
     u, step = np.linspace(-9.0, 9.0, 401, retstep=True)
@@ -52,7 +55,7 @@ def wrong_recovery(rho: Real, N: int) -> Real:
 
 
 def rollout_recursion(right: Array, recover: Array) -> Array:
-    """P(state t is right) for t = 0..L, from rho_{t+1} = rho_t (A_t - B_t) + B_t and rho_0 = 1 (Appendix H).
+    """P(state t is right) for t = 0..L, from rho_{t+1} = rho_t (A_t - B_t) + B_t and rho_0 = 1 (Eq. 84).
 
     right, recover (..., L): A_t, the accuracy of step t from the right state, and B_t, from a wrong one.
 
@@ -67,7 +70,7 @@ def rollout_recursion(right: Array, recover: Array) -> Array:
 
 
 def rollout_product(right: Array, recover: Array) -> Array:
-    """P(last state is right) in the paper's product form, the solution of the recursion (Appendix H).
+    """P(last state is right) in the paper's product form, the solution of the recursion (Appendix I, Eq. 85).
 
     A_0 prod_{t=1}^{L-1} (A_t - B_t) + sum_{t=1}^{L-1} B_t prod_{i=t+1}^{L-1} (A_i - B_i).
 

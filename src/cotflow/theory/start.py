@@ -15,6 +15,7 @@ from ..observables import order_parameters, teacher_overlap
 from ..params import Params
 from ..task import Split, Task, check_seed, teacher_matrices
 from ..vocabulary import permutations
+from .border import weights_for
 
 Array = NDArray[np.float64]
 Data = Literal["training", "population"]
@@ -43,7 +44,7 @@ class Start:
         """The start of a seed: its own initial weights, or the weights handed in."""
         if data not in ("training", "population"):
             raise ValueError(f"data = {data!r} is not allowed; allowed: 'training' or 'population'")
-        params = (Params.initial(cfg, seed) if params is None else params.check(cfg)).astype("float64")
+        params = (Params.initial(cfg, seed) if params is None else weights_for(cfg, params)).astype("float64")
         if data == "population":
             table = permutations(cfg.vocabulary, cfg.N, cfg.d_g, np.random.default_rng(check_seed(seed)))
             return cls(table, params, np.ones((cfg.N, cfg.d_g)))

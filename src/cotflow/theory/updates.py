@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 
 
 def dR_dm(permutations: NDArray[np.int64]) -> Array:
-    """dR/d[M_b]_rs = [M*_b]_rs / (d_g N), shape (d_g, N, N).
+    """dR/d[M_b]_rs = [M*_b]_rs / (d_g N), shape (d_g, N, N) (Eq. 47).
 
     >>> dR_dm(np.array([[0, 1], [1, 0]]))[0]
     array([[0.25, 0.  ],
@@ -27,7 +27,7 @@ def dR_dm(permutations: NDArray[np.int64]) -> Array:
 
 
 def dS_dm(permutations: NDArray[np.int64]) -> Array:
-    """dS/d[M_b]_rs = sum_{c != b} [M*_c]_rs / (d_g (d_g - 1) N), shape (d_g, N, N).
+    """dS/d[M_b]_rs = sum_{c != b} [M*_c]_rs / (d_g (d_g - 1) N), shape (d_g, N, N) (Eq. 47); 0 where d_g = 1.
 
     >>> dS_dm(np.array([[0, 1], [1, 0]]))[0]
     array([[0.  , 0.25],
@@ -35,11 +35,11 @@ def dS_dm(permutations: NDArray[np.int64]) -> Array:
     """
     d_g, N = permutations.shape
     matrices = teacher_matrices(permutations)
-    return (matrices.sum(axis=0) - matrices) / (d_g * (d_g - 1) * N)
+    return (matrices.sum(axis=0) - matrices) / (d_g * max(d_g - 1, 1) * N)
 
 
 def dmu_k_dm(A: float, permutations: NDArray[np.int64]) -> Array:
-    """How mu_k depends on M: d mu_k / d[M_b]_rs = c_R dR/dM + c_S dS/dM, shape (d_g, N, N).
+    """How mu_k depends on M: d mu_k / d[M_b]_rs = c_R dR/dM + c_S dS/dM, shape (d_g, N, N) (Eq. 48).
 
     >>> dmu_k_dm(1.0, np.array([[0, 1], [1, 0]]))[1]
     array([[0.  , 0.25],
@@ -50,7 +50,7 @@ def dmu_k_dm(A: float, permutations: NDArray[np.int64]) -> Array:
 
 
 def dmu_o_dm(A: float, permutations: NDArray[np.int64]) -> Array:
-    """How mu_o depends on M, zeta included: (1 / (d_g N) - d mu_k / d[M_b]_rs) / (N - 1), shape (d_g, N, N).
+    """How mu_o depends on M, zeta included: (1 / (d_g N) - d mu_k / d[M_b]_rs) / (N - 1), shape (d_g, N, N) (Eq. 49).
 
     >>> dmu_o_dm(1.0, np.array([[0, 1], [1, 0]]))[0]
     array([[0.  , 0.25],
@@ -63,7 +63,7 @@ def dmu_o_dm(A: float, permutations: NDArray[np.int64]) -> Array:
 def delta_m(A: float, R: float, S: float, eta: float, permutations: NDArray[np.int64], zeta: float = 0.0) -> Array:
     """The step of M: (eta / (d_g N)) miss N/(N-1) [c_R M*_b + c_S/(d_g-1) sum_{c != b} M*_c - 1/N], (d_g, N, N).
 
-    Every column of a step sums to zero, which is why zeta is conserved.
+    Eq. 52. Every column of a step sums to zero, which is why zeta is conserved.
 
     >>> step = delta_m(0.3, 0.1, 0.0, eta=0.5, permutations=np.array([[0, 1, 2], [1, 2, 0]]))
     >>> bool(np.allclose(step.sum(axis=1), 0))
@@ -75,7 +75,7 @@ def delta_m(A: float, R: float, S: float, eta: float, permutations: NDArray[np.i
 
 
 def overlap_rates(A: Real, N: int, d_g: int, tau: float) -> tuple[Real, Real]:
-    """How fast R and S grow for a unit of eta and of `miss`, with the teacher's own overlap tau.
+    """How fast R and S grow for a unit of eta and of `miss`, with the teacher's own overlap tau (Eqs. 54 and 56).
 
     N/(N-1) (c_R + c_S tau - 1/N) and N/(N-1) (c_R tau + c_S (d_g-2)/(d_g-1) tau + c_S/(d_g-1) - 1/N), which are c_R and
     (1 - A)/d_g at tau = 1/N; S stays 0 where there is a single action.
