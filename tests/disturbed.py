@@ -69,10 +69,16 @@ def die_once(marker: str) -> str:
 class Sweep:
     """`cotflow sweep` in a process group of its own, as from a terminal."""
 
-    def __init__(self, grid: Path, out: Path, *flags: object) -> None:
+    def __init__(self, grid: Path, out: Path, *flags: object, path: Path | None = None) -> None:
         command = [sys.executable, "-m", "cotflow.cli", "sweep", grid, "--out", out, *flags]
+        places = [str(path), os.environ["PATH"]] if path else [os.environ["PATH"]]
         self.process = subprocess.Popen(
-            list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+            list(map(str, command)),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            env={**os.environ, "PATH": os.pathsep.join(places)},
         )
 
     def end(self, seconds: float = 120.0) -> tuple[int, str, str]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import resource
+
 import numpy as np
 import pytest
 
 import cotflow as cf
 from cotflow.errors import Diverged
+from cotflow.files import FileFault
+from cotflow.runs import train
 
 
 @pytest.mark.parametrize("changes", [{}, {"batch_size": 16}], ids=["full batch", "minibatch"])
@@ -27,3 +31,86 @@ def test_weights_that_are_not_finite_are_not_kept_as_a_snapshot(tiny):
 def test_a_loss_that_is_never_finite_is_not_blamed_on_the_learning_rate(tiny):
     with pytest.raises(Diverged, match="not finite at the start, before any step; smaller initial weights"):
         cf.simulate(tiny.replace(init_variance=3e76), 0, engine="steps")
+
+
+@pytest.mark.parametrize(
+    ("seed", "options", "told"),
+    [
+        (-1, {}, "seed = -1"),
+        (0, {"engine": "warp"}, "engine = 'warp' does not exist"),
+        (0, {"backend": "jax"}, "backend = 'jax' does not exist"),
+        (0, {"threads": 0}, "threads = 0"),
+        (0, {"rtol": -1.0}, "rtol = -1.0"),
+        (0, {"checkpoint_every": float("nan")}, "checkpoint_every = nan is not allowed; allowed: seconds, 0 or more"),
+        (0, {"checkpoint_every": -1}, "checkpoint_every = -1"),
+    ],
+)
+def test_what_is_refused_leaves_no_directory(tiny, tmp_path, seed, options, told):
+    with pytest.raises(ValueError, match=told):
+        train(tiny, seed, tmp_path / "new", **options)
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_directory_belongs_to_one_configuration_once_there_is_something_in_it(tiny, tmp_path):
+    with pytest.raises(Diverged):
+        train(tiny.replace(lr=1e60), 0, tmp_path, engine="steps")
+    train(tiny, 0, tmp_path, engine="steps")
+    assert cf.Config.from_toml(tmp_path / "config.toml") == tiny
+    with pytest.raises(FileFault, match=r"belongs to another configuration \(lr = 0.5, now 0.1\)"):
+        train(tiny.replace(lr=0.1), 5, tmp_path, engine="steps")
+    (tmp_path / "config.toml").unlink()
+    with pytest.raises(FileFault, match=r"lr = 0.5, now 0.1"):
+        train(tiny.replace(lr=0.1), 5, tmp_path, engine="steps")
+    assert sorted(path.name for path in tmp_path.glob("*.npz")) == ["seed_0.npz"]
+
+
+def test_a_configuration_that_a_person_wrote_is_not_overwritten(tiny, tmp_path):
+    mine = tmp_path / "config.toml"
+    mine.write_text(tiny.to_toml() + "# mine\n")
+    with pytest.raises(FileFault, match=r"lr = 0.5, now 0.1"):
+        train(tiny.replace(lr=0.1), 0, tmp_path, engine="steps")
+    train(tiny, 0, tmp_path, engine="steps")
+    assert mine.read_text().endswith("# mine\n")
+
+
+def test_damaged_files_are_set_aside_and_the_seed_runs_again(tiny, tmp_path):
+    before, _ = train(tiny, 0, tmp_path, engine="steps")
+    record, rest = tmp_path / "seed_0.npz", tmp_path / "seed_0.checkpoint.npz"
+    record.write_bytes(record.read_bytes()[:5000])
+    rest.write_bytes(b"PK")
+    said: list[str] = []
+    after, there = train(tiny, 0, tmp_path, say=said.append, engine="steps")
+    assert not there
+    assert after.A.identical(before.A)
+    assert f"{record} is truncated" in said[0]
+    assert "now seed_0.npz.damaged-1, and seed 0 runs again" in said[0]
+    assert "now seed_0.checkpoint.npz.damaged-1, and seed 0 begins anew" in said[1]
+    assert cf.load(tmp_path).attrs["missing"] == []
+
+
+def test_what_a_killed_process_left_half_written_goes(tiny, tmp_path):
+    litter, other = tmp_path / ".seed_1.npz.abc.tmp", tmp_path / ".seed_11.npz.abc.tmp"
+    litter.touch()
+    other.touch()
+    train(tiny, 1, tmp_path, engine="steps")
+    assert not litter.exists()
+    assert other.exists()
+
+
+def test_other_snapshots_make_another_run(tiny, tmp_path):
+    train(tiny, 0, tmp_path, engine="steps", save_params=[5, 10])
+    assert train(tiny, 0, tmp_path, engine="steps", save_params=(10, 5))[1]
+    for asked in ([5], [5, 10, 20], []):
+        with pytest.raises(FileFault, match=r"save_params = \[5, 10\], now "):
+            train(tiny, 0, tmp_path, engine="steps", save_params=asked)
+
+
+def test_a_full_disk_is_told_with_the_file_and_how_to_go_on(tiny, tmp_path):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4_000, limits[1]))
+    try:
+        with pytest.raises(OSError, match=r"File too large: '.*seed_0\.npz'") as caught:
+            train(tiny, 0, tmp_path, engine="steps")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert caught.value.__notes__ == ["make room there, and the same command begins anew"]

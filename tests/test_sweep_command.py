@@ -9,7 +9,8 @@ import xarray as xr
 
 from cotflow.cli import main
 from cotflow.ensembles.grid import read_grid
-from cotflow.ensembles.train import check_options, train_points
+from cotflow.ensembles.options import check_options
+from cotflow.ensembles.train import train_points
 
 
 def run(*arguments: object) -> int:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,40 +15,120 @@ from filelock import FileLock, Timeout
 
 from .config import Config
 from .engines import engine_name, simulate, tolerances
+from .engines.options import check_config, check_options
 from .errors import BudgetExceeded, RunFailed
-from .files import FileFault, write_text
+from .files import Damaged, FileFault, read_archive, write_text
 from .params import Params
-from .trajectory import checkpoint_path, config_of, load, record_path, save
+from .status import held
+from .task import check_seed
+from .trajectory import checkpoint_path, config_of, load, record_files, record_path, save, unfinished
+
+CONFIG = "config.toml"
 
 
 class Busy(FileFault):
     """A seed that another process is training."""
 
 
-def train(cfg: Config, seed: int, directory: str | Path, wait: float = 1.0, **options: Any) -> tuple[xr.Dataset, bool]:
+def train(
+    cfg: Config, seed: int, directory: str | Path, wait: float = 1.0, say: Callable[[str], None] = warnings.warn, **options: Any
+) -> tuple[xr.Dataset, bool]:
     """The record of a seed in `directory`, and whether it was there already; `options` go to `simulate`.
 
-    A finished record of the same run is returned as it is, one of another run is refused, a checkpoint is taken up. While a seed
-    is being trained it is locked against other processes, which give up after `wait` seconds. A run that fails leaves its cause
-    in `seed_N.failed.txt` and what it recorded in `seed_N.failed.npz`.
+    A finished record of the same run is returned as it is, one of another run is refused, a checkpoint is taken up; a file that
+    is damaged is set aside, which `say` is told. While a seed is being trained it is locked against other processes, which give
+    up after `wait` seconds. A run that fails leaves its cause in `seed_N.failed.txt` and what it recorded in `seed_N.failed.npz`.
     """
-    directory = Path(directory)
-    directory.mkdir(parents=True, exist_ok=True)
-    path = record_path(directory, seed)
+    options, directory = checked(cfg, seed, options), Path(directory)
+    settle({directory: cfg})
     try:
         with FileLock(lock_path(directory, seed), timeout=wait):
-            if path.exists():
-                return same_run(load(path), path, cfg, seed, options), True
-            try:
-                run = simulate(cfg, seed, checkpoint=checkpoint_path(directory, seed), **options)
-            except RunFailed as failure:
-                if keep_failure(directory, seed, str(failure), failure.partial, for_good=not isinstance(failure, BudgetExceeded)):
-                    failure.add_note(f"what was recorded is in {failed_path(directory, seed)}")
-                raise
-            keep(run, directory, seed)
-            return run, False
+            for litter in directory.glob(f".seed_{seed}.*.tmp"):  # of a process that was killed while it wrote
+                litter.unlink(missing_ok=True)
+            run = _finished(cfg, seed, directory, options, say)
+            return (_run(cfg, seed, directory, options), False) if run is None else (run, True)
     except Timeout:
         raise Busy(f"seed {seed} in {directory} is being trained by another process") from None
+
+
+def checked(cfg: Config, seed: int, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Pass on options; what `simulate` would refuse of them is refused before a directory is made."""
+    check_seed(seed)
+    given = check_options(options)
+    check_config(cfg, given)
+    if given.get("params") is not None:
+        given["params"].check(cfg)
+    return {"save_params": [], **given}
+
+
+def _finished(cfg: Config, seed: int, directory: Path, options: dict[str, Any], say: Callable[[str], None]) -> xr.Dataset | None:
+    """The record of this very run where it is there; a damaged record or checkpoint is set aside."""
+    path, rest = record_path(directory, seed), checkpoint_path(directory, seed)
+    if path.exists():
+        try:
+            return same_run(load(path), path, cfg, seed, options)
+        except Damaged as fault:
+            say(f"{fault}; it is now {set_aside(path).name}, and seed {seed} runs again")
+    if rest.exists():
+        try:
+            read_archive(rest, "checkpoint")
+        except Damaged as fault:
+            say(f"{fault}; it is now {set_aside(rest).name}, and seed {seed} begins anew")
+    return None
+
+
+def _run(cfg: Config, seed: int, directory: Path, options: dict[str, Any]) -> xr.Dataset:
+    """Train a seed and keep what came of it."""
+    rest = checkpoint_path(directory, seed)
+    try:
+        run = simulate(cfg, seed, checkpoint=rest, **options)
+        keep(run, directory, seed)
+    except RunFailed as failure:
+        if keep_failure(directory, seed, str(failure), failure.partial, for_good=not isinstance(failure, BudgetExceeded)):
+            failure.add_note(f"what was recorded is in {failed_path(directory, seed)}")
+        raise
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            onward = f"goes on from {rest}" if rest.exists() else "begins anew"
+            error.add_note(f"make room there, and the same command {onward}")
+        raise
+    return run
+
+
+def settle(places: Mapping[Path, Config]) -> None:
+    """Write each place's configuration, and refuse a place that has another one, with the difference.
+
+    A place without record, checkpoint or seed at work takes another configuration, unless a person wrote the one that it has.
+    """
+    for place, cfg in places.items():
+        differences = found.difference(cfg) if (found := _configuration(place)) else {}
+        if differences:
+            told = ", ".join(f"{key} = {old!r}, now {new!r}" for key, (old, new) in differences.items())
+            raise FileFault(f"{place} belongs to another configuration ({told}); use another directory or move it away")
+    for place, cfg in places.items():
+        if not (place / CONFIG).exists() or Config.from_toml(place / CONFIG) != cfg:
+            write_text(place / CONFIG, cfg.to_toml())
+
+
+def _configuration(place: Path) -> Config | None:
+    """The configuration to which a place is bound, if it is to any."""
+    file, records = place / CONFIG, record_files(place) if place.is_dir() else {}
+    if file.exists():
+        written = Config.from_toml(file)
+        used = records or unfinished(place) or any(map(held, place.glob(".seed_*.lock")))
+        return written if used or file.read_text() != written.to_toml() else None
+    for record in records.values():
+        with suppress(FileFault):
+            return config_of(load(record, weights=False))
+    return None
+
+
+def set_aside(file: Path) -> Path:
+    """Give a damaged file another name, which is returned."""
+    number = 1
+    while (aside := file.with_name(f"{file.name}.damaged-{number}")).exists():
+        number += 1
+    return file.rename(aside)
 
 
 def keep(run: xr.Dataset, directory: Path, seed: int) -> None:
@@ -87,13 +171,14 @@ def same_run(run: xr.Dataset, path: Path, cfg: Config, seed: int, options: dict[
     """Pass on a record that this call would have made; refuse another, and say where they differ."""
     engine, backend = engine_name(options.get("engine", "leap")), options.get("backend", "fused")
     wanted = {"seed": seed, "engine": engine, "backend": getattr(backend, "name", backend)}
-    wanted |= tolerances(options.get("engine", "leap"), options)
+    if run.attrs.get("engine") == engine:
+        wanted |= tolerances(options.get("engine", "leap"), options)
     differences = dict(config_of(run).difference(cfg))
     differences |= {key: (run.attrs.get(key), value) for key, value in wanted.items() if run.attrs.get(key) != value}
     if not differences and not _same_start(run, options.get("params")):
         differences["start"] = (run.attrs.get("started_from"), "initial" if options.get("params") is None else "other weights")
     there, asked = (set(map(int, epochs)) for epochs in (run.coords.get("snapshot", ()), options.get("save_params", ())))
-    if not asked <= there:
+    if asked != there:
         differences["save_params"] = (sorted(there), sorted(asked))
     if differences:
         told = ", ".join(f"{key} = {old!r}, now {new!r}" for key, (old, new) in differences.items())

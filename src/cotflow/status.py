@@ -67,7 +67,7 @@ def ensemble_of(directory: Path) -> Ensemble | None:
     state = _read_state(directory / STATE)
     if state is None:
         return None
-    at_work = (directory / LOCK).exists() and _held(directory / LOCK)
+    at_work = (directory / LOCK).exists() and held(directory / LOCK)
     return Ensemble(
         at_work,
         state["points"],
@@ -89,7 +89,7 @@ def _survey(place: Path, name: str, wanted: Iterable[int]) -> Survey | None:
     if not place.is_dir():
         return Survey(name, [], [], [], [], sorted(wanted)) if wanted else None
     done, halves, failed = sorted(record_files(place)), sorted(unfinished(place)), sorted(failed_files(place))
-    locked = sorted(int(lock.name[6:-5]) for lock in place.glob(".seed_*.lock") if _held(lock))
+    locked = sorted(int(lock.name[6:-5]) for lock in place.glob(".seed_*.lock") if held(lock))
     if not (done or halves or failed or locked or wanted):
         return None
     running = [seed for seed in locked if seed not in done]
@@ -115,7 +115,7 @@ def duration(seconds: float) -> str:
     return f"{seconds / 3600:.1f} h"
 
 
-def _held(lock: Path) -> bool:
+def held(lock: Path) -> bool:
     """Whether a process holds a lock file."""
     try:
         with FileLock(lock, timeout=0):

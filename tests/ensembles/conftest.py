@@ -30,8 +30,8 @@ def sweep(request):
     """Start sweeps; none outlives the test."""
     started: list[Sweep] = []
 
-    def start(*arguments: object) -> Sweep:
-        started.append(Sweep(*arguments))  # type: ignore[arg-type]
+    def start(*arguments: object, **options: object) -> Sweep:
+        started.append(Sweep(*arguments, **options))  # type: ignore[arg-type]
         return started[-1]
 
     yield start

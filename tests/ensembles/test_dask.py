@@ -76,19 +76,3 @@ def test_no_scheduler_where_one_was_named_is_told_in_a_sentence():
 
     with pytest.raises(PoolLost, match=r"no Dask scheduler answers at tcp://127.0.0.1:1"):
         connect("tcp://127.0.0.1:1", timeout=0.5)
-
-
-def test_the_slurm_job_asks_for_what_was_asked_for():
-    pytest.importorskip("dask_jobqueue")
-    from cotflow.ensembles.dask import slurm
-
-    with slurm(
-        jobs=0, cores=4, memory="16GB", walltime="02:30:00", queue="compute", account="physics", directives=["--exclusive"],
-        scheduler_options={"dashboard_address": None}, interface="lo",
-    ) as cluster:  # fmt: skip
-        script = cluster.job_script()
-    lines = script.splitlines()
-    for wanted in ("-p compute", "-A physics", "--cpus-per-task=4", "--mem=15G", "-t 02:30:00", "--exclusive"):
-        assert f"#SBATCH {wanted}" in lines, script
-    assert "--nthreads 1 " in script
-    assert "--nworkers 4 " in script

@@ -13,8 +13,9 @@ import xarray as xr
 from cyclopts import Parameter
 
 from ..ensembles import told
-from ..ensembles.grid import Grid, read_grid
-from ..ensembles.train import check_options, train_points
+from ..ensembles.grid import read_grid
+from ..ensembles.options import check_options, check_points
+from ..ensembles.train import train_points
 from ..errors import EnsembleFailed
 from ..files import write_text
 from ..seeds import parse_seeds, write_seeds
@@ -51,16 +52,28 @@ class Where:
         bool, Parameter(help="Cluster workers see --out too, and write checkpoints and records there.", negative=())
     ] = False
 
+    def check(self) -> None:
+        """Refuse flags that do not go together, before anything is begun."""
+        if self.scheduler is not None and self.slurm:
+            raise ValueError("--scheduler and --slurm exclude each other")
+        for flag in ("jobs", "cores", "memory", "walltime", "queue", "account"):
+            value = getattr(self, flag)
+            if not self.slurm and value != getattr(Where, flag):
+                raise ValueError(f"--{flag} is for --slurm")
+            if flag in ("jobs", "cores") and value < 1:
+                raise ValueError(f"{flag} = {value} is not allowed; allowed: whole numbers from 1")
+        if self.shared and not self.slurm and self.scheduler is None:
+            raise ValueError("--shared is for --scheduler and --slurm; processes of this machine share its files anyway")
+
     @contextmanager
     def executor(self) -> Iterator[Any]:
-        """A Dask client of the cluster that was asked for, or None for this machine."""
+        """What the runs are handed to: a Dask client of the cluster that was asked for, or None for this machine."""
         if self.scheduler is None and not self.slurm:
             yield None
             return
-        if self.scheduler is not None and self.slurm:
-            raise ValueError("--scheduler and --slurm exclude each other")
         try:
-            from ..ensembles.dask import connect, slurm
+            from ..ensembles.dask import connect
+            from ..ensembles.slurm import Slurm, slurm
         except ImportError as error:
             raise ValueError(f"--scheduler and --slurm need Dask: pip install 'cotflow[dask]' ({error})") from None
         if self.scheduler is not None:
@@ -68,10 +81,10 @@ class Where:
                 yield client
             return
         with (
-            slurm(self.jobs, self.cores, self.memory, self.walltime, self.queue, self.account) as cluster,
+            slurm(self.cores, self.memory, self.walltime, self.queue, self.account) as cluster,
             connect(cluster.scheduler_address) as client,
         ):
-            yield client
+            yield Slurm(client, cluster, self.jobs)
 
 
 def sweep(
@@ -89,12 +102,14 @@ def sweep(
     if seeds is not None:
         plan = dataclasses.replace(plan, seeds=parse_seeds(seeds))
     options = check_options({"engine": "leap", "backend": "fused", **plan.options})
+    check_points(plan.points, options)
+    where = where or Where()
+    where.check()
     print(f"{len(plan.points)} points, seeds {write_seeds(plan.seeds)}: {len(plan.points) * len(plan.seeds)} runs in {out}")
     if dry_run:
         for name, cfg in plan.points.items():
             print(f"{name or '.'}  train_epochs = {cfg.train_epochs}, alpha up to {cfg.train_epochs * cfg.alpha_per_epoch:.3g}")
         return
-    where = where or Where()
     with where.executor() as executor:
         shared = (where.shared or None) if executor is not None else None
         records = train_points(
@@ -107,8 +122,9 @@ def sweep(
             shared=shared,
             progress=True,
             only_failed=failed,
+            settled=lambda: keep_grid(grid, out),
         )
-    finish(grid, out, plan)
+    summarise(out)
     if records.failures:
         message = (
             f"{told(records.failures, len(plan.points) * len(plan.seeds))}; run the same command with --failed to run these alone"
@@ -116,11 +132,15 @@ def sweep(
         raise EnsembleFailed(message, records.failures)
 
 
-def finish(grid: Path, out: Path, plan: Grid) -> None:
-    """Keep the grid file beside the records, write the table of all points as CSV and NetCDF, and print it."""
+def keep_grid(grid: Path, out: Path) -> None:
+    """Keep the grid file beside the records."""
     copy = out / "grid.toml"
     if not (copy.exists() and copy.samefile(grid)):
         write_text(copy, grid.read_text())
+
+
+def summarise(out: Path) -> None:
+    """Write the table of all points as CSV and NetCDF, and print it."""
     table = sweep_table(out)
     for name in ("summary.csv", "summary.nc"):
         export(table, out / name)

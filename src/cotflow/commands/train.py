@@ -15,7 +15,8 @@ from cyclopts import Parameter
 from ..config import Config
 from ..engines import Progress
 from ..ensembles import told
-from ..ensembles.train import check_options, train_points
+from ..ensembles.options import check_options
+from ..ensembles.train import train_points
 from ..errors import EnsembleFailed
 from ..params import Params
 from ..runs import train as train_seed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
@@ -12,10 +13,13 @@ from ..config import Config
 from ..engines.engine import Engine
 from ..errors import EnsembleFailed, Failure
 from ..gradients import Backend
+from ..seeds import write_seeds
 from ..task import check_seed
 from ..trajectory import load, stack
-from .grid import point_names
-from .train import Records, check_options, train_points
+from .grid import check_name, point_names
+from .jobs import Held
+from .options import check_options
+from .train import Records, train_points
 
 __all__ = ["ensemble"]
 
@@ -25,9 +29,9 @@ def ensemble(configs: Config, seeds: Iterable[int], **options: Any) -> xr.Datase
 @overload
 def ensemble(configs: Mapping[str, Config], seeds: Iterable[int], **options: Any) -> dict[str, xr.Dataset]: ...
 @overload
-def ensemble(configs: Sequence[Config], seeds: Iterable[int], **options: Any) -> list[xr.Dataset]: ...
+def ensemble(configs: Iterable[Config], seeds: Iterable[int], **options: Any) -> list[xr.Dataset]: ...
 def ensemble(
-    configs: Config | Sequence[Config] | Mapping[str, Config],
+    configs: Config | Iterable[Config] | Mapping[str, Config],
     seeds: Iterable[int],
     engine: str | Callable[..., Engine] = "leap",
     executor: Any = None,
@@ -75,6 +79,8 @@ def ensemble(
     {'seed': 2, 'epoch': 3}
     """
     points = _named(configs)
+    if not isinstance(seeds, Iterable) or isinstance(seeds, str):
+        raise ValueError(f"seeds = {seeds!r} is not allowed; allowed: a list of whole numbers from 0, or range(100)")
     wanted = sorted({check_seed(seed) for seed in seeds})
     if not wanted:
         raise ValueError("seeds is empty; allowed: whole numbers from 0, such as range(100)")
@@ -89,24 +95,49 @@ def ensemble(
 
 
 def told(failures: Sequence[Failure], total: int) -> str:
-    """Failures in a sentence: how many of how many, and those of one cause together."""
-    causes: dict[str, list[str]] = {}
+    """Failures in a sentence: how many of how many, those of one cause together, and what another process has in its hands."""
+    held = [failure for failure in failures if isinstance(failure, Held)]
+    causes: dict[str, list[Failure]] = {}
     for failure in failures:
-        who = f"{failure.point} seed {failure.seed}" if failure.point else f"seed {failure.seed}"
-        causes.setdefault(failure.cause, []).append(who)
-    parts = [
-        f"{', '.join(runs[:4])}{f' and {len(runs) - 4} more' if len(runs) > 4 else ''}: {cause}" for cause, runs in causes.items()
-    ]
+        if failure not in held:
+            causes.setdefault(re.sub(r"[-+]?\d[\d.]*(e[-+]?\d+)?", "#", failure.cause), []).append(failure)
+    parts = [f"{_who(group)}: {_cause(group)}" for group in causes.values()]
     more = f"; and {len(parts) - 3} other causes" if len(parts) > 3 else ""
-    return f"{len(failures)} of {total} runs failed: {'; '.join(parts[:3])}{more}"
+    sentences = [f"{len(failures) - len(held)} of {total} runs failed: {'; '.join(parts[:3])}{more}"] if parts else []
+    if held:
+        sentences.append(
+            f"{len(held)} of {total} runs are in the hands of another process ({_who(held)}); the same command completes them"
+        )
+    return "; ".join(sentences)
 
 
-def _named(configs: Config | Sequence[Config] | Mapping[str, Config]) -> dict[str, Config]:
+def _who(failures: Sequence[Failure]) -> str:
+    """Runs by point: "lr=2 seeds 0:4"."""
+    seeds: dict[str, list[int]] = {}
+    for failure in failures:
+        seeds.setdefault(failure.point, []).append(failure.seed)
+    names = [f"{point} seed{'s' if len(of) > 1 else ''} {write_seeds(of)}".strip() for point, of in seeds.items()]
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more points" if len(names) > 4 else "")
+
+
+def _cause(failures: Sequence[Failure]) -> str:
+    """The cause of failures that differ in numbers alone."""
+    first = failures[0].cause
+    return first if all(failure.cause == first for failure in failures) else f"for example {first}"
+
+
+def _named(configs: Config | Iterable[Config] | Mapping[str, Config]) -> dict[str, Config]:
     if isinstance(configs, Config):
         return {"": configs}
     if isinstance(configs, Mapping):
-        return dict(configs)
-    return dict(zip(point_names(configs), configs, strict=True))
+        named = {check_name(name): cfg for name, cfg in configs.items()}
+        listed = list(named.values())
+    else:
+        named, listed = None, list(configs) if isinstance(configs, Iterable) and not isinstance(configs, str) else [configs]
+    for cfg in listed:
+        if not isinstance(cfg, Config):
+            raise ValueError(f"configs holds {cfg!r}; allowed: a Config, or a list or a dict of them")
+    return dict(zip(point_names(listed), listed, strict=True)) if named is None else named
 
 
 def _collect(name: str, out: Path | None, seeds: list[int], records: Records) -> xr.Dataset:

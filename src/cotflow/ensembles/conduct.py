@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from queue import Empty, SimpleQueue
@@ -25,6 +26,7 @@ def conduct(jobs: Sequence[Job], pool: Pool, over: Callable[[Job, Outcome], None
     ended: SimpleQueue[Any] = SimpleQueue()
     waiting: dict[Any, Job] = {}
     reason: BaseException | None = None
+    looked = time.monotonic()
     with stop_requests() as stop_requested:
         try:
             for job in jobs:
@@ -35,12 +37,14 @@ def conduct(jobs: Sequence[Job], pool: Pool, over: Callable[[Job, Outcome], None
                 if stop_requested() and reason is None:
                     reason = Interrupted("interrupted")
                     pool.stop()
-                try:
-                    future = ended.get(timeout=TICK)
-                except Empty:
+                if time.monotonic() > looked + TICK and ended.empty():
+                    looked = time.monotonic()
                     if reason is None:
                         pool.check()
                     tick()
+                try:
+                    future = ended.get(timeout=TICK)
+                except Empty:
                     continue
                 job = waiting.pop(future)
                 outcome = _outcome(pool, future, stopping=reason is not None)
@@ -54,7 +58,7 @@ def conduct(jobs: Sequence[Job], pool: Pool, over: Callable[[Job, Outcome], None
                     if reason is None:
                         reason = error
                         pool.stop()
-                tick()
+            tick()
         finally:
             pool.close()
     if reason is not None:

@@ -1,19 +1,24 @@
-"""Dask: workers on a cluster, reached through a scheduler that the caller runs, or started through Slurm."""
+"""Dask: workers on a cluster, reached through a scheduler that the caller runs."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
-import math
+import re
 import time
 import uuid
 from collections.abc import Callable
 from concurrent.futures import CancelledError
+from concurrent.futures import Future as Answer
 from typing import Any
 
 from distributed import Client, Future
 
 from ..errors import PoolLost
 from .jobs import Job, work
+
+#: Seconds between questions to the scheduler, and those after which one that has no answer is told.
+EVERY, LATE = 2.0, 10.0
 
 
 class Dask:
@@ -27,11 +32,16 @@ class Dask:
             raise ValueError("executor is an asynchronous Dask client; allowed: a synchronous one")
         self.client = client
         self._futures: dict[str, Future[Any]] = {}
-        self._width, self._counted = 0, -math.inf
+        self._width, self._asked = 0, 0.0
+        self._question: Answer[dict[str, int]] | None = None
+        self._answered = False
 
     def submit(self, job: Job, over: Callable[[Any], None]) -> Future[Any]:
         key = f"cotflow-{job.point}-{job.seed}-{uuid.uuid4().hex[:8]}"
-        future = self.client.submit(work, job, key=key, pure=False)
+        try:
+            future = self.client.submit(work, job, key=key, pure=False)
+        except (OSError, RuntimeError) as error:
+            raise PoolLost(f"the Dask scheduler was lost ({error})") from None
         future.add_done_callback(over)
         self._futures[key] = future
         return future
@@ -46,11 +56,29 @@ class Dask:
             self._futures.pop(str(future.key), None)
 
     def running(self) -> int:
-        if time.monotonic() > self._counted + 5.0 and self._reachable():
-            self._counted = time.monotonic()
-            counts: Any = self.client.nthreads()
-            self._width = sum(counts.values())
+        self._count()
         return min(self._width, len(self._futures))
+
+    @property
+    def remark(self) -> str:
+        if self._question and not self._question.done() and time.monotonic() > self._asked + LATE:
+            return "the scheduler does not answer"
+        return "no worker is connected" if self._answered and not self._width else ""
+
+    def _count(self) -> None:
+        """Take the answer to the last question for workers, and ask again; never wait, as a scheduler may hang."""
+        if self._question is not None and self._question.done():
+            try:
+                self._width, self._answered = sum(self._question.result().values()), True
+            except (OSError, CancelledError) as error:
+                raise PoolLost(f"the Dask scheduler was lost ({error})") from None
+            if time.monotonic() > self._asked + EVERY:
+                self._question = None
+        if self._question is None and self._reachable():
+            loop: Any = self.client.loop
+            scheduler: Any = self.client.scheduler
+            self._question = asyncio.run_coroutine_threadsafe(scheduler.ncores(workers=None), loop.asyncio_loop)
+            self._asked = time.monotonic()
 
     def check(self) -> None:
         """A scheduler that closes in good order cancels no future, so the line to it is looked at."""
@@ -66,6 +94,8 @@ class Dask:
         if self._futures and self._reachable():
             self.client.cancel(list(self._futures.values()))
         self._futures.clear()
+        if self._question is not None:
+            self._question.cancel()
 
     def _reachable(self) -> bool:
         line = self.client.scheduler_comm
@@ -74,35 +104,10 @@ class Dask:
 
 def connect(address: str, timeout: float = 10.0) -> Client:
     """A client of the scheduler at `address`, or one sentence why there is none; Dask's own log falls silent."""
+    if not re.fullmatch(r"(\w+://)?[^/]+:\d+", address):
+        raise ValueError(f"scheduler = {address!r} is not allowed; allowed: an address with its port, as tcp://host:8786")
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     try:
         return Client(address, timeout=timeout, set_as_default=False)
     except (OSError, ValueError) as error:
         raise PoolLost(f"no Dask scheduler answers at {address} ({error})") from None
-
-
-def slurm(
-    jobs: int = 1,
-    cores: int = 1,
-    memory: str = "4GB",
-    walltime: str = "01:00:00",
-    queue: str | None = None,
-    account: str | None = None,
-    directives: list[str] | None = None,
-    **cluster: Any,
-) -> Any:
-    """A dask-jobqueue cluster of `jobs` Slurm jobs, each with `cores` worker processes of one thread; its scheduler runs here."""
-    from dask_jobqueue.slurm import SLURMCluster
-
-    made = SLURMCluster(
-        cores=cores,
-        processes=cores,
-        memory=memory,
-        walltime=walltime,
-        queue=queue,
-        account=account,
-        job_extra_directives=directives or [],
-        **cluster,
-    )
-    made.scale(jobs=jobs)
-    return made

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import math
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -52,15 +53,18 @@ def _grid(table: dict[str, Any]) -> Grid:
     options = {key: table.pop(key) for key in _OPTIONS if key in table}
     if not isinstance(axes, dict) or not all(isinstance(values, list) and values for values in axes.values()):
         raise ValueError("[axes] must hold lists, as N = [8, 16, 32]")
-    if not isinstance(points, list) or not points:
+    if not isinstance(points, list) or not points or not all(isinstance(point, dict) for point in points):
         raise ValueError("points must be tables [[points]]")
+    both = sorted({key for point in points for key in point} & set(axes))
+    if both:
+        raise ValueError(f"{', '.join(both)} may stand in [[points]] or in [axes], not in both")
     named: dict[str, Config] = {}
     for point in points:
-        name, listed = point.get("name"), {key: value for key, value in point.items() if key != "name"}
+        listed = {key: value for key, value in point.items() if key != "name"}
         told = {key: value for key, value in listed.items() if key not in _DERIVED}
         for values in itertools.product(*axes.values()):
             crossed = dict(zip(axes, values, strict=True))
-            label = ",".join([*([str(name)] if name else _labels(told)), *_labels(crossed)])
+            label = ",".join([*([check_name(point["name"])] if "name" in point else _labels(told)), *_labels(crossed)])
             if label in named:
                 raise ValueError(f"the point {label or '(no axes and no points)'} is there twice")
             named[label] = _config(preset, {**table, **listed, **crossed})
@@ -75,11 +79,18 @@ def _config(preset: str, fields: dict[str, Any]) -> Config:
     for derived, value, field in ((_DERIVED[0], alpha_max, "train_epochs"), (_DERIVED[1], evaluations, "eval_every")):
         if value is not None and field in fields:
             raise ValueError(f"{derived} and {field} exclude each other")
-        if value is not None and not (isinstance(value, int | float) and value > 0):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf):
             raise ValueError(f"{derived} = {value!r} is not allowed; allowed: numbers above 0")
     epochs = cfg.train_epochs if alpha_max is None else max(1, round(alpha_max * cfg.d_g * cfg.N))
     every = min(cfg.eval_every, epochs) if evaluations is None else max(1, round(epochs / evaluations))
     return cfg.replace(train_epochs=epochs, eval_every=every)
+
+
+def check_name(name: Any) -> str:
+    """Pass on the name of a point, which is that of its directory: it may not lead elsewhere."""
+    if not isinstance(name, str) or not re.fullmatch(r"[^/\\\0]+", name) or name in (".", ".."):
+        raise ValueError(f"a point may not be named {name!r}; allowed: names of directories, without / and \\")
+    return name
 
 
 def point_names(configs: Sequence[Config]) -> list[str]:
@@ -101,5 +112,7 @@ def _labels(fields: Mapping[str, Any]) -> list[str]:
 
 def _short(value: Any) -> str:
     """A value as part of a file name; what does not fit stands there as eight hex digits."""
-    text = f"{value:g}" if isinstance(value, float) else str(value)
+    text = str(value)
+    if isinstance(value, float):
+        text = f"{value:g}" if float(f"{value:g}") == value else repr(value)
     return text if re.fullmatch(r"[\w.+-]{1,40}", text) else hashlib.sha256(text.encode()).hexdigest()[:8]

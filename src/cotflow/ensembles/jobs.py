@@ -10,7 +10,7 @@ import xarray as xr
 
 from ..config import Config
 from ..engines import simulate
-from ..errors import RunFailed
+from ..errors import Failure, RunFailed
 from ..runs import Busy, train
 
 #: Seconds to wait for a seed that another process holds: an orphaned worker leaves within one step and a checkpoint.
@@ -47,6 +47,10 @@ class Outcome:
     run: xr.Dataset | None = None
     cause: str = ""
     error: OSError | None = None
+
+
+class Held(Failure):
+    """A run that another process has in its hands."""
 
 
 def work(job: Job) -> Outcome:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
-from typing import Any, Protocol
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from typing import Any, Protocol, runtime_checkable
 
 from ..errors import PoolLost
 from ..gradients.threads import cores
@@ -12,6 +12,7 @@ from .jobs import Job, work
 from .processes import Processes
 
 
+@runtime_checkable
 class Pool(Protocol):
     """Runs jobs; calls back with a future when one is over."""
 
@@ -21,6 +22,11 @@ class Pool(Protocol):
     @property
     def deaths(self) -> int:
         """How many workers died and were replaced."""
+        ...
+
+    @property
+    def remark(self) -> str:
+        """What whoever watches should know, as that no worker is connected; mostly nothing."""
         ...
 
     def submit(self, job: Job, over: Callable[[Any], None]) -> Any:
@@ -52,6 +58,7 @@ class Given:
     """An executor of the caller's, with the interface of `concurrent.futures`; it is left running."""
 
     deaths = 0
+    remark = ""
 
     def __init__(self, executor: Executor) -> None:
         self.executor = executor
@@ -63,6 +70,8 @@ class Given:
             future = self.executor.submit(work, job)
         except BrokenExecutor as error:
             raise PoolLost(f"the executor is broken ({error})") from None
+        except RuntimeError as error:
+            raise PoolLost(f"the executor takes no more runs ({error})") from None
         future.add_done_callback(over)
         self._futures.add(future)
         return future
@@ -73,6 +82,8 @@ class Given:
             return future.result()
         except BrokenExecutor as error:
             raise PoolLost(f"the executor broke ({error})") from None
+        except CancelledError:
+            raise PoolLost("the executor dropped its runs (was it shut down?)") from None
 
     def running(self) -> int:
         return sum(future.running() for future in self._futures)
@@ -92,8 +103,8 @@ class Local(Given):
     """Processes of this machine, started here and ended here."""
 
     def __init__(self, workers: int | None = None) -> None:
-        if workers is not None and workers < 1:
-            raise ValueError(f"workers = {workers} is not allowed; allowed: whole numbers from 1")
+        if workers is not None and (not isinstance(workers, int) or workers < 1):
+            raise ValueError(f"workers = {workers!r} is not allowed; allowed: whole numbers from 1")
         self.executor = Processes(workers or cores())
         super().__init__(self.executor)
         self.shares_files = True
@@ -117,6 +128,8 @@ def as_pool(executor: Any = None, workers: int | None = None) -> Pool:
         return Local(workers)
     if workers is not None:
         raise ValueError("workers is for the processes of this machine; an executor has its own")
+    if isinstance(executor, Pool):
+        return executor
     if type(executor).__module__.split(".")[0] == "distributed":
         from .dask import Dask
 

@@ -13,6 +13,7 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPool
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
+from multiprocessing.resource_tracker import ensure_running
 from types import ModuleType
 from typing import Any
 
@@ -21,6 +22,7 @@ from ..errors import PoolLost
 #: How often a task may take its process down with it before it is held to be the cause.
 ATTEMPTS = 3
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+_ENDING = (signal.SIGINT, signal.SIGTERM)
 _starting = threading.Lock()
 
 
@@ -39,6 +41,7 @@ class Processes(Executor):
         self.workers = workers
         self.deaths = 0
         self._context = multiprocessing.get_context("spawn")
+        ensure_running()  # started with the first process it would let Ctrl-C through to that one
         # The far end of this line never hears a word: that the line is cut, by `stop` or by the death of this process, says all.
         self._line, self._our_end = self._context.Pipe(duplex=False)
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="cotflow-worker")
@@ -70,7 +73,7 @@ class Processes(Executor):
                     pending = self._pool().submit(_attend, fn, args, kwargs)
                 return pending.result()
             except BrokenProcessPool:
-                self.deaths += 1
+                self.deaths += not self._our_end.closed
                 self._own.pool = None
         raise WorkerDied(f"its process was killed {ATTEMPTS} times (is there enough memory?)")
 
@@ -86,13 +89,13 @@ class Processes(Executor):
 def _alone_and_single_threaded() -> Iterator[None]:
     """Start processes that do not import the caller's script, which so needs no `__main__` guard; their BLAS has one thread.
 
-    Ctrl-C, which a terminal sends to all of them, is held back until `_begin` knows what to do with it.
+    Ctrl-C, which a terminal sends to all of them, and SIGTERM are held back until `_begin` knows what to do with them.
     """
     with _starting:
         main, missing = sys.modules["__main__"], [name for name in _ONE_THREAD if name not in os.environ]
         sys.modules["__main__"] = ModuleType("__main__")
         os.environ.update(dict.fromkeys(missing, "1"))
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
         try:
             yield
         finally:
@@ -107,9 +110,9 @@ _busy = False
 
 def _begin(line: Connection) -> None:
     """In a new process: leave Ctrl-C and SIGTERM to the run itself, and watch the line to the parent."""
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in _ENDING:
         signal.signal(number, lambda number, frame: None)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
     threading.Thread(target=_watch, args=(line,), daemon=True).start()
 
 

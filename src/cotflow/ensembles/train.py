@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
-import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,20 +12,18 @@ import xarray as xr
 from filelock import FileLock
 
 from ..config import Config
-from ..engines import ENGINES, engine_name, refuse, simulate
+from ..engines import ENGINES, engine_name
 from ..errors import Failure, Interrupted, PoolLost
 from ..files import write_text
-from ..gradients import BACKENDS
 from ..params import Params
-from ..runs import cause_path, keep, keep_failure, lock_path
+from ..runs import cause_path, keep, keep_failure, lock_path, settle
 from ..status import STATE
 from .conduct import conduct
-from .jobs import PATIENCE, Job, Outcome
-from .places import claim, failed, finished, settle
+from .jobs import PATIENCE, Held, Job, Outcome
+from .options import check_points, require_importable
+from .places import cannot_write, claim, failed, finished, writing_in
 from .pools import Pool, as_pool
 from .watch import Watch
-
-_OPTIONS = set(inspect.signature(simulate).parameters) - {"cfg", "seed", "params", "checkpoint", "progress"}
 
 
 @dataclass
@@ -37,18 +33,6 @@ class Records:
     done: set[tuple[str, int]] = field(default_factory=set)
     runs: dict[tuple[str, int], xr.Dataset] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
-
-
-def check_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options for `simulate`, one thread a run unless another number is given; unknown ones are refused before work begins."""
-    unknown = sorted(set(options) - _OPTIONS)
-    if unknown:
-        raise ValueError(f"ensemble takes no option {', '.join(unknown)}; allowed: {', '.join(sorted(_OPTIONS))}")
-    for name, allowed in (("engine", ENGINES), ("backend", BACKENDS)):
-        if isinstance(given := options.get(name), str) and given not in allowed:
-            raise ValueError(f"{name} = {given!r} does not exist; allowed: {', '.join(allowed)}")
-    given = {key: value for key, value in options.items() if value is not None}
-    return {"threads": 1, **given} if given.get("backend", "fused") == "fused" else given
 
 
 def train_points(
@@ -63,22 +47,29 @@ def train_points(
     progress: bool | None = None,
     only_failed: bool = False,
     starts: Mapping[int, Params] | None = None,
+    settled: Callable[[], None] | None = None,
 ) -> Records:
     """Run every seed of every point that is not finished in `out`; `only_failed` leaves out what did not fail before.
 
-    `starts` holds the weights from which each seed starts, where these are not `Params.initial`.
+    `starts` holds the weights from which each seed starts, where these are not `Params.initial`; `settled` is called once the
+    directory is claimed and its configurations are written.
     """
-    for name, cfg in points.items():
-        try:
-            refuse(cfg, options.get("engine", ENGINES[0]), options.get("backend", BACKENDS[0]))
-        except ValueError as refusal:
-            raise ValueError(f"{name}: {refusal}" if name else str(refusal)) from None
+    check_points(points, options)
     if executor is None:
-        _require_importable(options)
+        require_importable(options)
     pool = as_pool(executor, workers)
     try:
         with claim(out) if out else nullcontext():
-            return _train(points, seeds, options, pool, out, shared, progress, only_failed, starts or {})
+            watch = Watch(progress, out / STATE if out else None)
+            try:
+                if out:
+                    with writing_in(out):
+                        settle({out / name: cfg for name, cfg in points.items()})
+                        if settled:
+                            settled()
+                return _train(points, seeds, options, pool, out, shared, watch, only_failed, starts or {})
+            finally:
+                watch.end()
     finally:
         pool.close()
 
@@ -90,16 +81,13 @@ def _train(
     pool: Pool,
     out: Path | None,
     shared: bool | None,
-    progress: bool | None,
+    watch: Watch,
     only_failed: bool,
     starts: Mapping[int, Params],
 ) -> Records:
     records = Records()
-    watch = Watch(progress, out / STATE if out else None)
     see = out.resolve() if out and (pool.shares_files if shared is None else shared) else None
     jobs: list[Job] = []
-    if out:
-        settle({out / name: cfg for name, cfg in points.items()})
     for name, cfg in points.items():
         left = set(seeds)
         if out:
@@ -107,7 +95,7 @@ def _train(
             records.done |= {(name, seed) for seed in there}
             left = (failed(out / name, seeds) if only_failed else left) - there
             for note in notes:
-                watch.note(note)
+                watch.note(note, always=True)
         for seed in sorted(left):
             start = {"params": starts[seed]} if seed in starts else {}
             jobs.append(Job(name, cfg, seed, {**options, **start}, see / name if see else None))
@@ -126,27 +114,13 @@ def _train(
         if pool.deaths > deaths:
             deaths = pool.deaths
             watch.note("a worker process died; another takes its place and does its work again")
-        watch.tick(pool.running())
+        watch.tick(pool.running(), pool.remark)
 
     try:
         conduct(jobs, pool, over, tick)
-    except (Interrupted, PoolLost, OSError) as reason:
+    except (KeyboardInterrupt, PoolLost, OSError) as reason:
         raise _in_context(reason, out, len(records.done), len(jobs) + watch.there) from None
-    finally:
-        watch.end()
     return records
-
-
-def _require_importable(options: Mapping[str, Any]) -> None:
-    """Refuse one's own engine or backend where worker processes cannot find it: they do not import the caller's script."""
-    for name in ("engine", "backend"):
-        value = options.get(name)
-        home = value if callable(value) else type(value)
-        if home.__module__ == "__main__":
-            raise ValueError(
-                f"{name} {home.__name__} is defined in the script itself, which worker processes do not import; put it into a "
-                "module of its own, or run in threads: executor=ThreadPoolExecutor(2)"
-            )
 
 
 def write_outcome(job: Job, outcome: Outcome, out: Path | None, records: Records) -> None:
@@ -160,7 +134,8 @@ def write_outcome(job: Job, outcome: Outcome, out: Path | None, records: Records
             records.runs[job.point, job.seed] = outcome.run
         records.done.add((job.point, job.seed))
         return
-    records.failures.append(Failure(job.point, job.seed, outcome.cause))
+    kind = Held if outcome.status == "busy" else Failure
+    records.failures.append(kind(job.point, job.seed, outcome.cause))
     if place and outcome.status == "failed":
         if outcome.run is not None and job.directory is None:
             keep_failure(place, job.seed, outcome.cause, outcome.run)
@@ -175,6 +150,7 @@ def _in_context(reason: BaseException, out: Path | None, done: int, total: int) 
     else:
         kept = f"{done} of {total} runs are recorded in {out}; the same command goes on from there"
     if isinstance(reason, OSError):
-        full = reason.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-        return OSError(f"{'no room left to write' if full else 'cannot write'} ({reason}); {kept}")
+        return OSError(f"{cannot_write(reason)} ({reason}); {kept}")
+    if isinstance(reason, KeyboardInterrupt):
+        return Interrupted(f"{reason if reason.args else 'interrupted twice'}; {kept}")
     return type(reason)(f"{reason}; {kept}")
