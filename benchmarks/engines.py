@@ -18,6 +18,7 @@ from scipy.integrate import DOP853, LSODA, RK45
 import cotflow as cf
 from cotflow.attention import attention
 from cotflow.engines import make_engine
+from cotflow.engines.adams import Adams, Trial
 from cotflow.engines.descent import Descent
 from cotflow.engines.laws import Plain
 from cotflow.engines.leap import Leap
@@ -28,7 +29,7 @@ from cotflow.runs import train
 
 NAMES = ("A", "R", "S", "loss")
 SOLVERS = {"RK45": RK45, "DOP853": DOP853, "LSODA": LSODA}
-PLAIN = "leap, plain force"
+PLAIN, TWICE = "leap, plain force", "leap, PECE"
 Curves = dict[str, np.ndarray]
 Runner = Callable[[cf.Config, cf.Task, Backend, float], tuple[Curves, int]]
 
@@ -38,7 +39,7 @@ def main() -> None:
     parser.add_argument("--preset", default="main")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--references", default="results/references")
-    parser.add_argument("--methods", nargs="+", default=["leap", PLAIN, "flow", *SOLVERS])
+    parser.add_argument("--methods", nargs="+", default=["leap", PLAIN, TWICE, "flow", *SOLVERS])
     parser.add_argument("--tolerances", type=float, nargs="+", default=[3e-4, 1e-4, 3e-5, 2e-5, 1e-5, 1e-6, 1e-7])
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
@@ -89,15 +90,28 @@ class PlainLeap(Leap):
         return Plain(self._force, cfg.lr, SUM)
 
 
+class Pece(Adams):
+    """Adams with a second evaluation a step, at the corrected point, which takes the predicted one's place in the history."""
+
+    def _accept(self, h: float, trial: Trial) -> None:
+        loss, g = self._evaluate(trial.x, self.epoch + h)
+        super()._accept(h, trial._replace(table=self._differences(g, self.epoch + h), loss=loss))
+
+
+class TwiceLeap(Leap):
+    """Leap with two evaluations a step."""
+
+    method = Pece
+
+
+VARIANTS = {PLAIN: PlainLeap, TWICE: TwiceLeap}
+
+
 def _engine(name: str) -> Runner:
     def run(cfg: cf.Config, task: cf.Task, made: Backend, tolerance: float) -> tuple[Curves, int]:
         start = cf.Params.initial(cfg, task.seed)
         options = {"rtol": tolerance, "atol": tolerance, "max_gradients": 100_000}
-        engine = (
-            PlainLeap(cfg, task, start, made, **options)
-            if name == PLAIN
-            else make_engine(name, cfg, task, start, made, **options)
-        )
+        engine = make_engine(VARIANTS.get(name, name), cfg, task, start, made, **options)
         rows = []
         for epoch in cfg.eval_epochs:
             while engine.epoch < epoch:
