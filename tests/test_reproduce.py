@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,10 +14,11 @@ import pytest
 import cotflow as cf
 from cotflow import reproduce as module
 from cotflow.cli import main as cli
-from cotflow.experiments import SIZE_SEEDS, experiments, snapshot_epochs, variations
+from cotflow.errors import Interrupted
+from cotflow.experiments import SIZE_SEEDS, experiments, possible, snapshot_epochs, variations
 from cotflow.figures import FIGURES
 from cotflow.figures.style import STYLE
-from cotflow.reproduce import reproduce
+from cotflow.reproduce import flags_for, reproduce
 from cotflow.results import TIERS, Results
 from cotflow.trajectory import record_path
 
@@ -100,23 +104,46 @@ def test_a_second_call_trains_and_solves_nothing(made, tiny, monkeypatch):
 
 
 @pytest.mark.usefixtures("one_figure")
-def test_interrupted_it_says_that_the_same_command_goes_on(tiny, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("stage", "raised", "told"),
+    [
+        ("draw_figures", KeyboardInterrupt(), "interrupted; the same command goes on from what is there"),
+        ("solve_theories", KeyboardInterrupt(), "interrupted; the same command goes on from what is there"),
+        (
+            "ensemble",
+            Interrupted("3 runs are recorded; the same command goes on"),
+            "3 runs are recorded; the same command goes on",
+        ),
+    ],
+)
+def test_interrupted_it_says_once_that_the_same_command_goes_on(tiny, tmp_path, monkeypatch, stage, raised, told):
     def interrupt(*arguments, **options):
-        raise KeyboardInterrupt
+        raise raised
+
+    def again():
+        return reproduce([3], tmp_path, False, tiny, workers=1, executor=executor, say=lambda text: None)
 
     with ThreadPoolExecutor(1) as executor:
         with monkeypatch.context() as patch:
-            patch.setattr(module, "draw_figures", interrupt)
-            with pytest.raises(KeyboardInterrupt, match="the same command goes on"):
-                reproduce([3], tmp_path, False, tiny, workers=1, executor=executor, say=lambda text: None)
-        before = record_path(tmp_path / "main", 3).stat().st_mtime_ns
-        assert reproduce([3], tmp_path, False, tiny, workers=1, executor=executor, say=lambda text: None).exists()
-    assert record_path(tmp_path / "main", 3).stat().st_mtime_ns == before
+            patch.setattr(module, stage, interrupt)
+            with pytest.raises(KeyboardInterrupt) as interruption:
+                again()
+        assert str(interruption.value) == told
+        record = record_path(tmp_path / "main", 3)
+        before = record.stat().st_mtime_ns if record.exists() else None
+        assert again().exists()
+    assert before in (None, record.stat().st_mtime_ns)
 
 
-def test_another_configuration_in_the_same_place_is_refused(made, tiny):
-    with ThreadPoolExecutor(1) as executor, pytest.raises(ValueError, match=r"lr = 0.5, now 0.25"):
-        reproduce([0, 7], made[0].parent, False, tiny.replace(lr=0.25), workers=1, executor=executor, say=lambda text: None)
+@pytest.mark.parametrize("seeds", [[0, 1], [0, 7]])
+@pytest.mark.parametrize(("place", "told"), [("main", "lr = 0.5, now 0.25"), ("snapshots", "lr = 0.5, now 0.25")])
+def test_another_configuration_in_the_same_place_is_refused(made, tiny, tmp_path, seeds, place, told):
+    out = tmp_path / "out"
+    (out / place).mkdir(parents=True)
+    for record in (made[0].parent / place).glob("seed_*.npz"):
+        (out / place / record.name).symlink_to(record)
+    with ThreadPoolExecutor(1) as executor, pytest.raises(ValueError, match=told):
+        reproduce(seeds, out, False, tiny.replace(lr=0.25), workers=1, executor=executor, say=lambda text: None)
 
 
 def test_the_paper_is_the_default_plan():
@@ -128,15 +155,95 @@ def test_the_paper_is_the_default_plan():
 
 def test_variations_last_as_long_as_the_main_table():
     main = cf.Config.preset("main")
-    for cfg in variations(main).values():
+    points, left_out = possible(main, variations(main))
+    assert len(points) == 7
+    assert not left_out
+    for cfg in points.values():
         assert cfg.train_epochs * cfg.alpha_per_epoch == pytest.approx(main.train_epochs * main.alpha_per_epoch, rel=1e-3)
         assert set(cfg.difference(main)) - {"train_epochs", "eval_every"} in ({"L"}, {"N", "d_g"}, {"d_h"}, {"lr"})
+
+
+@pytest.mark.parametrize(
+    ("fields", "left_out"),
+    [
+        ({"n_train_seq": 4, "n_test_seq": 4}, {"n_train_seq=0"}),
+        ({"vocabulary": "symmetric", "N": 3, "L": 3}, set()),
+        ({"vocabulary": ((1, 0, 2), (0, 2, 1))}, {"N=4,d_g=4"}),
+        ({"n_train_seq": 64, "batch_size": 32}, {"n_train_seq=8"}),
+    ],
+)
+def test_impossible_variations_are_left_out_with_the_reason(fields, left_out):
+    plan = experiments(cf.Config(**fields), [0], True)
+    reasons = {name: reason for each in plan for name, reason in each.left_out.items()}
+    assert set(reasons) == left_out
+    assert all("allowed" in reason or "vocabulary" in reason for reason in reasons.values())
+
+
+def test_what_leaps_cannot_represent_is_trained_step_by_step():
+    for fields in ({"optimizer": "adamw"}, {"n_train_seq": 64, "batch_size": 32}):
+        plan = experiments(cf.Config(**fields), [0], True)
+        assert {(each.engine, each.backend) for each in plan} == {("steps", "fused")}
+        assert "exact" not in [each.name for each in plan]
+    (only,) = experiments(cf.Config(d_model=2, fix_embedding=False), [0])
+    assert (only.engine, only.backend) == ("steps", "torch")
+
+
+@pytest.mark.usefixtures("one_figure")
+def test_adamw_is_reproduced_too(tiny, tmp_path):
+    with ThreadPoolExecutor(1) as executor:
+        report = reproduce([0], tmp_path, False, tiny.replace(optimizer="adamw"), workers=1, executor=executor, say=print)
+    assert cf.load(tmp_path / "main").attrs["engine"] == "steps"
+    assert "nan" not in report.read_text().partition("<body>")[2].partition("base64")[0]
+
+
+@pytest.mark.parametrize("preset", ["main", "robustness", "smoke"])
+def test_flags_give_back_the_configuration(preset, tmp_path):
+    from cotflow.commands.options import Fields, build_config
+
+    for changes in ({}, {"L": 4, "lr": 1e-5}, {"n_train_seq": 256}, {"n_train_seq": 256, "batch_size": 32}, {"d_g": 5, "d_h": 6}):
+        cfg = cf.Config.preset(preset, **changes)
+        words = flags_for(cfg)
+        given = {name.removeprefix("--"): value for name, value in zip(words[::2], words[1::2], strict=True)}
+        assert build_config(given.pop("preset", None), None, Fields(**given)) == cfg
+        assert (not words or words[0] == "--preset") == (not changes or preset != "main")
+    assert flags_for(cf.Config(fix_embedding=False)) == ["--no-fix_embedding"]
 
 
 def cotflow(*arguments) -> int:
     with pytest.raises(SystemExit) as leaving:
         cli(list(map(str, arguments)))
     return int(leaving.value.code or 0)
+
+
+@pytest.mark.usefixtures("one_figure")
+def test_the_command_in_the_report_repeats_it(tmp_path, capsys):
+    out = tmp_path / "some results"
+    fields = "--L 2 --d_g 4 --n_train_seq 64 --train_epochs 50"
+    first = shlex.split(f"reproduce --preset smoke {fields} --workers 1")
+    assert cotflow(*first, "--out", out, "--seeds", "3") == 0
+    assert cotflow(*first, "--out", out, "--seeds", "0,1") == 0
+    report = json.loads((out / "report.json").read_text())
+    program, *command = shlex.split(report["command"])
+    assert program == "cotflow"
+    capsys.readouterr()
+    assert cotflow(*command) == 0
+    assert capsys.readouterr().out.startswith("all records are in")
+    again = json.loads((out / "report.json").read_text())
+    assert {key: again[key] for key in ("command", "seeds", "config")} == {
+        key: report[key] for key in ("command", "seeds", "config")
+    }
+    assert again["seeds"] == [0, 1, 3]
+    assert report["command"] in (out / "report.html").read_text().replace("&#x27;", "'")
+    other = [word if word != "2" else "3" for word in first]
+    assert cotflow(*other, "--out", out, "--seeds", "0,1") == 2
+    assert "L = 2, now 3" in capsys.readouterr().err
+
+
+def test_a_command_tells_seeds_of_all_calls_and_permutations_by_their_file(made, tiny, tmp_path):
+    results = Results(made[0].parent)
+    assert " --seeds 0:3 --all --N 5 " in module.command_for(results, tiny, tmp_path)
+    own = cf.Config(vocabulary=((1, 0, 2), (0, 2, 1)))
+    assert "--config results/main/config.toml" in module.command_for(results, own, Path("results"))
 
 
 def test_the_commands_work_on_a_directory_of_records(made, tmp_path, capsys, monkeypatch):

@@ -3,34 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from .config import Config
-from .trajectory import record_files
+from .engines import refuse
+from .files import Damaged
+from .runs import same_run
+from .trajectory import load, record_files
+from .vocabulary import GROUPS
 
 #: Seeds of the variations; each is a point of a curve, not an ensemble to be compared in detail.
 SWEEP_SEEDS, SIZE_SEEDS = 4, 2
+#: Seeds of tiers that are solved for the first ones only: what tier 3 says of one seed it says of all, at the price of a
+#: simulation each.
+FEW = {"column": 8, "quenched-population": SIZE_SEEDS, "column-population": SIZE_SEEDS}
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """The same seeds of one configuration, or of several by name; records lie under `name`. `why` is for who waits for it."""
+    """The same seeds of one configuration, or of several by name; records lie under `name`. `why` is for who waits for it.
+
+    `left_out` holds points that are no possible configuration, with the reason.
+    """
 
     name: str
     points: Mapping[str, Config]
     seeds: tuple[int, ...]
     why: str
     engine: str = "leap"
+    backend: str = "fused"
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     def missing(self, out: Path) -> dict[str, list[int]]:
-        """Seeds that have no record yet, by point."""
-        places = {point: out / self.name / point for point in self.points}
-        there = {point: record_files(place) if place.is_dir() else {} for point, place in places.items()}
-        return {point: [seed for seed in self.seeds if seed not in found] for point, found in there.items()}
+        """Seeds that have no record yet, by point; records of other runs are refused, with the difference."""
+        found = {}
+        for point, cfg in self.points.items():
+            there = self.found(out / self.name / point, cfg)
+            found[point] = [seed for seed in self.seeds if seed not in there]
+        return found
+
+    def found(self, place: Path, cfg: Config) -> set[int]:
+        """Seeds in a directory whose records are whole, all of them of this configuration, engine and backend."""
+        there = set()
+        for seed, file in record_files(place).items() if place.is_dir() else ():
+            try:
+                same_run(load(file, weights=False), file, cfg, seed, {"engine": self.engine, "backend": self.backend})
+            except Damaged:  # training sets it aside, and says so
+                continue
+            there.add(seed)
+        return there
 
 
 def experiments(
@@ -38,40 +64,67 @@ def experiments(
 ) -> list[Experiment]:
     """All experiments of a reproduction of `main`; `everything` adds the second table, the variations and the exact run."""
     seeds = tuple(seeds)
-    plan = [Experiment("main", {"": main}, seeds, "the main table")]
+    plan = [Experiment("main", {"": main}, seeds, "the main table", *means(main))]
     if not everything:
         return plan
     if robustness is not None:
-        plan.append(Experiment("robustness", {"": robustness}, seeds, "the second table"))
-    sizes = {f"n_train_seq={size}": main.replace(n_train_seq=size) for size in (main.n_train_seq // 8, 8 * main.n_train_seq)}
+        plan.append(Experiment("robustness", {"": robustness}, seeds, "the second table", *means(robustness)))
+    for name, changes, few, why in (
+        ("sizes", sizes(main), SIZE_SEEDS, "smaller and larger training sets"),
+        ("sweep", variations(main), SWEEP_SEEDS, "variations of the hyperparameters"),
+    ):
+        points, left_out = possible(main, changes)
+        plan.append(Experiment(name, points, seeds[:few], why, *means(main), left_out))
+    if plan[0].engine != "steps":
+        plan.append(Experiment("exact", {"": main}, seeds[:1], "every SGD step of one seed", "steps"))
+    return plan
+
+
+def means(cfg: Config) -> tuple[str, str]:
+    """The fastest engine and backend that can represent a configuration."""
+    for engine, backend in (("leap", "fused"), ("steps", "fused")):
+        try:
+            refuse(cfg, engine, backend)
+        except ValueError:
+            continue
+        return engine, backend
+    return "steps", "torch"
+
+
+def sizes(main: Config) -> list[dict[str, Any]]:
+    """Training sets an eighth and eight times the size."""
+    return [{"n_train_seq": main.n_train_seq // 8}, {"n_train_seq": 8 * main.n_train_seq}]
+
+
+def variations(main: Config) -> list[dict[str, Any]]:
+    """Changes of one hyperparameter each; d_g follows N, by itself where the vocabulary is a group."""
+    N = [max(4, main.N // 2), max(4, 3 * main.N // 4)]
     return [
-        *plan,
-        Experiment("sizes", sizes, seeds[:SIZE_SEEDS], "smaller and larger training sets"),
-        Experiment("sweep", variations(main), seeds[:SWEEP_SEEDS], "variations of the hyperparameters"),
-        Experiment("exact", {"": main}, seeds[:1], "every SGD step of one seed", engine="steps"),
-    ]
-
-
-def variations(main: Config) -> dict[str, Config]:
-    """The main configuration with one hyperparameter changed, over the same training time alpha."""
-    small = max(4, main.N // 2)
-    changes = [
         {"L": max(2, main.L // 2)},
         {"L": 2 * main.L},
-        {"N": small, "d_g": small},
-        {"N": max(4, 3 * main.N // 4), "d_g": max(4, 3 * main.N // 4)},
-        {"d_h": max(4, main.d_h // 4)},
+        *({"N": n} if main.vocabulary in GROUPS else {"N": n, "d_g": n} for n in N),
+        {"d_h": max(4, main.d_h // 4 // 2 * 2)},
         {"lr": main.lr / 2},
         {"lr": 2 * main.lr},
     ]
-    found = {}
+
+
+def possible(main: Config, changes: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Config], dict[str, str]]:
+    """`main` with each change, over the same training time alpha, by name; and the impossible changes, with the reason."""
+    found, left_out = {}, {}
     for change in changes:
-        cfg = main.replace(**change)
-        epochs = max(1, round(main.train_epochs * main.alpha_per_epoch / cfg.alpha_per_epoch))
-        every = max(1, round(main.eval_every * epochs / max(main.train_epochs, 1)))
-        name = ",".join(f"{field}={value:g}" for field, value in change.items())
-        found[name] = cfg.replace(train_epochs=epochs, eval_every=min(every, epochs))
-    return found
+        name = ",".join(f"{key}={value:g}" for key, value in change.items())
+        try:
+            cfg = main.replace(**change)
+        except ValueError as reason:
+            left_out[name] = str(reason)
+            continue
+        if cfg != main:
+            epochs = max(1, round(main.train_epochs * main.alpha_per_epoch / cfg.alpha_per_epoch))
+            every = max(1, round(main.eval_every * epochs / max(main.train_epochs, 1)))
+            same_time = cfg.alpha_per_epoch == main.alpha_per_epoch
+            found[name] = cfg if same_time else cfg.replace(train_epochs=epochs, eval_every=min(every, epochs))
+    return found, left_out
 
 
 def snapshot_epochs(run: xr.Dataset) -> list[int]:

@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-import time
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, as_completed
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
-from .config import Config
+from .config import PRESETS, Config
 from .ensembles import ensemble
 from .ensembles.processes import Processes
-from .ensembles.watch import duration
-from .experiments import SIZE_SEEDS, Experiment, experiments, snapshot_epochs
-from .figures.make import Drawn, available, draw_all
-from .gradients import backend
+from .errors import Interrupted
+from .estimate import estimate
+from .experiments import FEW, Experiment, experiments, snapshot_epochs
+from .figures.make import Drawn, available, draw_all, theories
+from .figures.words import count
 from .gradients.threads import cores
-from .observables import observe
-from .params import Params
 from .report import headlines, numbers, write
-from .results import SEEDED, TIERS, Results, solve
-from .runs import train
-from .task import Task
+from .results import SEEDED, SNAPSHOTS, Results, solve
+from .runs import CONFIG, train
+from .seeds import write_seeds
 from .trajectory import load, record_path
 
 Say = Callable[[str], None]
-#: Tier 3 is drawn for the first seeds only: what it says of one seed it says of all, at the price of a simulation each.
-COLUMN_SEEDS = 8
-#: What an estimate takes a run of engine leap to need; the record says what it did need.
-GRADIENTS = 130
-#: What it takes drawing to need, in seconds of one core.
-FIGURES = 25.0
 
 
 def reproduce(
@@ -42,30 +35,32 @@ def reproduce(
     workers: int | None = None,
     executor: Executor | None = None,
     say: Say = print,
-    command: str = "make reproduce",
 ) -> Path:
     """Train, solve, draw and report into `out`, and return the report's path; what is there already is not made again.
 
     `everything` adds the second table, variations of the main one, and one seed with every SGD step. Interrupted, the same call
-    goes on. Work is done by `workers` processes of this machine, as many as cores by default, or by an `executor` that sees the
-    same files. `command` is what the report says repeats it.
+    goes on; records of other runs in their places are refused. Work is done by `workers` processes of this machine, as many as
+    cores by default, or by an `executor` that sees the same files.
     """
     out = Path(out)
     main = Config.preset("main") if main is None else main
     robustness = Config.preset("robustness") if robustness is None else robustness
     workers = cores() if workers is None else workers
     plan = experiments(main, seeds, everything, robustness)
+    plan[0].found(out / SNAPSHOTS, main)
     say(estimate(plan, out, workers))
+    for name, reason in ((name, reason) for each in plan for name, reason in each.left_out.items()):
+        say(f"  left out: {name} ({reason})")
     with _worth_repeating():
         for each in plan:
             run_experiment(each, out, workers, executor, say)
         with nullcontext(executor) if executor else _processes(workers) as pool:
-            snapshots = pool.submit(take_snapshots, main, plan[0].seeds[0], out)
+            snapshots = pool.submit(take_snapshots, plan[0], out)
             solve_theories(Results(out), pool, say)
             snapshots.result()
             results = Results(out)
             drawn = draw_figures(results, out / "figures", pool, say)
-        report = write(results, drawn, out, command)
+        report = write(results, drawn, out, command_for(results, main, out))
     for name, value in headlines(numbers(results)):
         say(f"  {name:<34} {value}")
     say(f"{len(drawn)} figures in {out / 'figures'}, the report in {report}, its numbers in {report.with_suffix('.json')}")
@@ -77,47 +72,76 @@ def run_experiment(each: Experiment, out: Path, workers: int, executor: Executor
     missing = sum(map(len, each.missing(out).values()))
     if not missing:
         return
-    say(f"training {each.why}: {missing} of {len(each.points) * len(each.seeds)} runs")
+    say(f"training {each.why}: {missing} of {count(len(each.points) * len(each.seeds), 'run')}")
     place = out / each.name
-    if each.engine == "steps":  # one long run: every core for it
+    if each.name == "exact":  # one long run: every core for it
         for seed in each.seeds:
-            train(each.points[""], seed, place, engine="steps", threads=workers)
+            train(each.points[""], seed, place, engine=each.engine, backend=each.backend, threads=workers)
         return
     configs = each.points.get("", each.points)
     where = {"workers": min(workers, missing)} if executor is None else {"executor": executor}
-    ensemble(configs, each.seeds, engine=each.engine, out=place, progress=True, **where)
+    ensemble(configs, each.seeds, engine=each.engine, backend=each.backend, out=place, progress=True, **where)
 
 
-def take_snapshots(cfg: Config, seed: int, out: Path) -> None:
-    """Train one seed once more, keeping its weights at the moments that its record tells are telling."""
-    place = out / "snapshots"
-    if not record_path(place, seed).exists():
-        epochs = snapshot_epochs(load(record_path(out / "main", seed)))
-        train(cfg, seed, place, save_params=epochs, threads=1)
+def take_snapshots(main: Experiment, out: Path) -> None:
+    """Train one seed once more, unless one is there, keeping its weights at the moments that its record tells are telling."""
+    place, seed, cfg = out / SNAPSHOTS, main.seeds[0], main.points[""]
+    if not main.found(place, cfg):
+        epochs = snapshot_epochs(load(record_path(out / main.name, seed)))
+        threads = 1 if main.backend == "fused" else None
+        train(cfg, seed, place, engine=main.engine, backend=main.backend, save_params=epochs, threads=threads)
 
 
-def theory_jobs(results: Results, without: Sequence[str] = ()) -> list[tuple[str, str, int | None]]:
-    """Theories that figures and report need and that are not there: (directory of records, tier, seed or None)."""
-    tables = [point for name in ("main", "robustness") for point in results.points(name)]
-    wanted = [(point, tier) for point in tables for tier in TIERS if not tier.endswith("-population")]
-    wanted += [(point, "closure") for point in results.points("sweep")]
-    if results.points("sizes"):  # what a training set does to a theory
-        wanted += [(point, tier) for point in results.points("sizes") for tier in ("quenched", "column")]
-        wanted += [("main", tier) for tier in ("quenched-population", "column-population")]
+def command_for(results: Results, main: Config, out: Path) -> str:
+    """The command that makes what is in `out`: its seeds, and the main configuration as a preset and what differs from it."""
+    words = ["cotflow", "reproduce", "--seeds", write_seeds(results.seeds("main"))]
+    words += ["--all"] * any(map(results.points, ("robustness", "sizes", "sweep", "exact")))
+    own = not isinstance(main.vocabulary, str)  # permutations, which no flag can tell
+    words += ["--config", str(out / "main" / CONFIG)] if own else flags_for(main)
+    return shlex.join([*words, *(["--out", str(out)] if out != Path("results") else [])])
+
+
+def flags_for(cfg: Config) -> list[str]:
+    """The nearest preset and every field that differs from it, as on the command line.
+
+    >>> flags_for(Config.preset("smoke", L=4))
+    ['--preset', 'smoke', '--L', '4']
+    """
+    flags: dict[str, list[str]] = {}
+    for name in PRESETS:
+        base = Config.preset(name)
+        different = {key: value for key, (value, _) in cfg.difference(base).items()}
+        if cfg.full_batch:  # which a change of n_train_seq keeps
+            different.pop("batch_size", None)
+        flags[name] = [] if name == "main" else ["--preset", name]
+        for key, value in different.items():
+            flags[name] += [f"--{key}" if value else f"--no-{key}"] if isinstance(value, bool) else [f"--{key}", str(value)]
+    return min(flags.values(), key=len)
+
+
+def theory_jobs(
+    results: Results, names: Sequence[str] | None = None, without: Sequence[str] = ()
+) -> list[tuple[str, str, int | None]]:
+    """Theories that figures, by name or all that can be drawn, need and that are not there.
+
+    Each is (directory of records, tier, seed or None).
+    """
     jobs = []
-    for point, tier in ((point, tier) for point, tier in wanted if tier not in without):
-        seeds = results.seeds(point) if tier in SEEDED else []
-        few = {"column": COLUMN_SEEDS, "quenched-population": SIZE_SEEDS, "column-population": SIZE_SEEDS}.get(tier)
-        jobs += [(point, tier, seed) for seed in results.unsolved(point, tier, seeds[:few])]
+    for ensemble_name, tier in theories(available(results) if names is None else names, without):
+        for point in results.points(ensemble_name):
+            seeds = results.seeds(point) if tier in SEEDED else []
+            jobs += [(point, tier, seed) for seed in results.unsolved(point, tier, seeds[: FEW.get(tier)])]
     return jobs
 
 
-def solve_theories(results: Results, executor: Executor | None, say: Say, without: Sequence[str] = ()) -> None:
+def solve_theories(
+    results: Results, executor: Executor | None, say: Say, names: Sequence[str] | None = None, without: Sequence[str] = ()
+) -> None:
     """Solve them, the longest first, in the executor's processes where one is given; a tier that refuses says why, once."""
-    jobs = sorted(theory_jobs(results, without), key=lambda job: not job[1].startswith("column"))
+    jobs = sorted(theory_jobs(results, names, without), key=lambda job: not job[1].startswith("column"))
     if not jobs:
         return
-    say(f"solving theories: {len(jobs)} of three tiers and their limits")
+    say(f"solving theories: {count(len(jobs), 'curve')}")
     tasks = [(results.config(point), tier, seed, results.solution(point, tier, seed)) for point, tier, seed in jobs]
     for refusal in sorted({reason for reason in _each(executor, tasks) if reason}):
         say(f"  left out: {refusal}")
@@ -138,51 +162,6 @@ def draw_figures(results: Results, out: Path, executor: Executor | None, say: Sa
     return draw_all(results, names, out, inline=True, executor=executor)
 
 
-def estimate(plan: Sequence[Experiment], out: Path, workers: int) -> str:
-    """How long it will take, from one gradient and one evaluation timed here and now."""
-    missing = [(each, each.points[point], len(seeds)) for each in plan for point, seeds in each.missing(out).items()]
-    runs = sum(count for *_, count in missing)
-    if runs == 0:
-        return f"all records are in {out}; theories, figures and report follow"
-    first = plan[0].points[""]
-    gradient, evaluation = timed(first)
-
-    def one(cfg: Config, engine: str = "leap") -> float:
-        count = cfg.train_epochs if engine == "steps" else GRADIENTS
-        return count * gradient * _size(cfg) / _size(first) + len(cfg.eval_epochs) * evaluation
-
-    seconds = sum(one(cfg, each.engine) * count for each, cfg, count in missing) / workers
-    rest = one(first) * (1 + min(COLUMN_SEEDS, len(plan[0].seeds))) / workers + FIGURES / workers
-    return (
-        f"{runs} runs to train: one gradient takes {1e3 * gradient:.1f} ms here, one evaluation "
-        f"{1e3 * evaluation:.1f} ms, so about {duration(seconds)} on {workers} cores; theories, figures and report about "
-        f"{duration(rest)} more"
-    )
-
-
-def timed(cfg: Config) -> tuple[float, float]:
-    """Seconds of one gradient and of one evaluation on one thread, compiling left out."""
-    task, params, fused = Task(cfg, 0), Params.initial(cfg, 0), backend("fused", 1)
-
-    def least(call: Callable[[], object]) -> float:
-        call()
-        times = []
-        for _ in range(3):
-            began = time.perf_counter()
-            call()
-            times.append(time.perf_counter() - began)
-        return min(times)
-
-    return (
-        least(lambda: fused.loss_and_gradient(cfg, params, task.train)),
-        least(lambda: observe(cfg, task, params, fused, 0.0)),
-    )
-
-
-def _size(cfg: Config) -> int:
-    return cfg.n_train_seq * cfg.L * cfg.N
-
-
 @contextmanager
 def _processes(workers: int) -> Iterator[Executor]:
     """Worker processes for theories and figures."""
@@ -199,5 +178,7 @@ def _worth_repeating() -> Iterator[None]:
     """Tell who interrupts that nothing is lost."""
     try:
         yield
+    except Interrupted:  # training has told
+        raise
     except KeyboardInterrupt as interruption:
-        raise KeyboardInterrupt(f"{interruption or 'interrupted'}; the same command goes on from what is there") from None
+        raise Interrupted(f"{str(interruption) or 'interrupted'}; the same command goes on from what is there") from None

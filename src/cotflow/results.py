@@ -28,27 +28,36 @@ TIERS: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 SEEDED = ("quenched", "column", "quenched-population", "column-population")
 THEORY = "theory"
+#: The run of one seed that keeps its weights at some moments.
+SNAPSHOTS = "snapshots"
+#: What the ensembles of a reproduction are called.
+ENSEMBLES = ("main", "robustness", "sizes", "sweep", "exact", SNAPSHOTS)
 
 
 class Results:
     """Ensembles under `root`, each in the directory of its name, loaded once and without weights.
 
     An ensemble is a directory of records, or of several such directories (the points of a sweep). A `root` that holds records
-    itself is the ensemble "main". Theories lie in `solutions`, by default `root/theory`.
+    itself is the ensemble "main", one that holds points alone the ensemble "sweep". Theories lie in `solutions`, by default
+    `root/theory`.
     """
 
     def __init__(self, root: str | Path, solutions: str | Path | None = None) -> None:
         self.root = Path(root)
         if not self.root.is_dir():
             raise FileFault(f"{self.root} is not a directory")
-        self._alone = bool(record_files(self.root))
+        self._itself = ""
+        if record_files(self.root):
+            self._itself = "main"
+        elif not any(map(self.points, ENSEMBLES)):
+            self._itself = "sweep"
         self.solutions = Path(solutions) if solutions else self.root / THEORY
         self.runs = cache(self._runs)
         self.theory = cache(self._theory)
 
     def points(self, name: str) -> dict[str, Path]:
         """The directories of records that an ensemble consists of, by name; empty where there is none."""
-        place = self.root if self._alone and name == "main" else self.root / name
+        place = self.root if name == self._itself else self.root / name
         if not place.is_dir():
             return {}
         if record_files(place):
@@ -56,7 +65,7 @@ class Results:
         return {f"{name}/{each.name}": each for each in sorted(place.iterdir()) if each.is_dir() and record_files(each)}
 
     def seeds(self, point: str) -> list[int]:
-        """The finished seeds of one directory of records."""
+        """The finished seeds of one directory of records, in order."""
         return list(record_files(self.points(point)[point]))
 
     def config(self, point: str) -> Config:
@@ -81,8 +90,9 @@ class Results:
         return found
 
     def _runs(self, name: str) -> list[xr.Dataset]:
-        weights = name == "snapshots"
-        return [load(place, record_files(place), weights=weights) for place in self.points(name).values()]
+        if name == SNAPSHOTS:  # one seed, as two may keep other moments
+            return [load(place, [min(record_files(place))]) for place in self.points(name).values()]
+        return [load(place, record_files(place), weights=False) for place in self.points(name).values()]
 
     def _theory(self, name: str, tier: str) -> list[xr.Dataset]:
         found = []
@@ -96,14 +106,19 @@ class Results:
 
     def solution(self, point: str, tier: str, seed: int | None = None) -> Path:
         """Where a theory of a point lies."""
-        place = self.solutions / point
-        return place / f"{tier}.npz" if seed is None else record_path(place / tier, seed)
+        return solution_path(self.solutions, point, tier, seed)
 
     def unsolved(self, point: str, tier: str, seeds: Iterable[int]) -> list[int | None]:
         """Seeds for which a tier is not there, for this configuration and by this version; [None] for an unseeded one."""
         cfg = self.config(point)
         wanted: list[int | None] = [seed for seed in seeds if seed in self.seeds(point)] if tier in SEEDED else [None]
         return [seed for seed in wanted if not _solved(self.solution(point, tier, seed), cfg)]
+
+
+def solution_path(solutions: Path, point: str, tier: str, seed: int | None = None) -> Path:
+    """Where a theory of a point lies in a directory of theories."""
+    place = solutions / point
+    return place / f"{tier}.npz" if seed is None else record_path(place / tier, seed)
 
 
 def _solved(path: Path, cfg: Config) -> bool:

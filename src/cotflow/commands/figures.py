@@ -29,7 +29,7 @@ def figures(
     names = available(Results(directory), _names(only) if only is not None else None)
     if not names:
         raise ValueError(f"{directory} holds no records for any figure asked for")
-    solve_theories(Results(directory), None, print, without=left_out)
+    solve_theories(Results(directory), None, print, names, without=left_out)
     place = directory / "figures" if out is None else out
     for drawn in draw_all(Results(directory), names, place, _names(format), without=left_out):
         print(f"{', '.join(map(str, drawn.files))}\n  {drawn.caption}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -16,11 +17,13 @@ def report(
 ) -> None:
     """Solve the theories that are missing, draw all figures and write the report; nothing is trained."""
     from ..figures.make import available, draw_all
-    from ..report import write
+    from ..report import main_runs, write
     from ..reproduce import solve_theories
     from ..results import Results
 
+    main_runs(Results(directory))
     solve_theories(Results(directory), None, print)
     results, place = Results(directory), directory if out is None else out
     drawn = draw_all(results, available(results), place / "figures", inline=True)
-    print(write(results, drawn, place, f"cotflow report {directory}"))
+    command = ["cotflow", "report", str(directory), *(["--out", str(out)] if out is not None else [])]
+    print(write(results, drawn, place, shlex.join(command)))

@@ -14,23 +14,25 @@ from .options import ConfigFlag, Fields, PresetFlag, build_config
 def reproduce(
     *,
     seeds: Annotated[str, Parameter(help="Seeds, as 0:100 (100 excluded) or 0,3,7.")] = "0:100",
-    all: Annotated[bool, Parameter(help="Also the second table, variations, one seed step by step.", negative="")] = False,
+    all: Annotated[
+        bool, Parameter(help="Also the second table (Figures 7 to 10), variations, one seed step by step.", negative="")
+    ] = False,
     out: Annotated[Path, Parameter(help="Directory of all results.")] = Path("results"),
     workers: Annotated[int | None, Parameter(help="Processes; as many as cores by default.")] = None,
     preset: PresetFlag = None,
     config: ConfigFlag = None,
     fields: Fields | None = None,
 ) -> None:
-    """Train what is missing, solve the theories, draw every figure of the paper and beyond, and write the report.
+    """Train what is missing, solve the theories, draw the paper's Figures 1 to 6 and more, and write the report.
 
-    Interrupted, the same command goes on. Preset, file and fields put another configuration in the place of the main table.
+    With --all it draws every figure of the paper. Interrupted, the same command goes on. Preset, file and fields put another
+    configuration in the place of the main table.
     """
     from ..reproduce import reproduce as run
 
     if workers is not None and workers < 1:
         raise ValueError(f"workers = {workers} is not allowed; allowed: 1 or more")
-    command = f"cotflow reproduce --seeds {seeds}{' --all' if all else ''}"
-    run(parse_seeds(seeds), out, all, build_config(preset, config, fields), workers=workers, command=command, say=_say)
+    run(parse_seeds(seeds), out, all, build_config(preset, config, fields), workers=workers, say=_say)
 
 
 def _say(text: str) -> None:

@@ -34,13 +34,26 @@ def available(results: Results, names: Iterable[str] | None = None) -> list[str]
     unknown = [name for name in names if name not in FIGURES]
     if unknown:
         raise ValueError(f"figure {', '.join(unknown)} does not exist; allowed: {', '.join(FIGURES)}")
-    needed = {name: [each for each in FIGURES[name].sources if ":" not in each] for name in names}
-    return [name for name in names if all(results.points(each) for each in needed[name])]
+    there = {each for name in names for each in FIGURES[name].ensembles if results.points(each)}
+    return [name for name in names if name in drawable(there)]
+
+
+def drawable(ensembles: Iterable[str]) -> list[str]:
+    """Figures for which these ensembles suffice."""
+    there = set(ensembles)
+    return [name for name, entry in FIGURES.items() if set(entry.ensembles) - set(entry.optional) <= there]
+
+
+def theories(names: Iterable[str], without: Sequence[str] = ()) -> list[tuple[str, str]]:
+    """The (ensemble, tier) of every theory that figures draw; `without` leaves tiers out."""
+    pairs = (source.partition(":") for name in names for source in FIGURES[name].sources)
+    return list(dict.fromkeys((ensemble, tier) for ensemble, _, tier in pairs if tier and tier not in without))
 
 
 def curves(results: Results, name: str, without: Sequence[str] = ()) -> list[xr.Dataset]:
     """The trajectories that a figure draws; `without` leaves tiers of theory out."""
-    wanted = [each for each in FIGURES[name].sources if each.partition(":")[2] not in without]
+    absent = [each for each in FIGURES[name].optional if not results.points(each)]
+    wanted = [each for each in FIGURES[name].sources if each not in absent and each.partition(":")[2] not in without]
     found = results.sources(*wanted) or []
     return _same_seeds(found) if name == "transition_times" else found
 

@@ -29,7 +29,8 @@ from . import (
 class Entry:
     """One figure of a reproduction.
 
-    `sources` names ensembles ("main") that must be there and theories of them ("main:closure") that are drawn where they are.
+    `sources` names ensembles ("main") that must be there, unless they are `optional`, and theories of them ("main:closure") that
+    are drawn where they are.
     """
 
     title: str
@@ -37,6 +38,12 @@ class Entry:
     caption: Callable[..., str]
     sources: tuple[str, ...]
     paper: str = ""
+    optional: tuple[str, ...] = ()
+
+    @property
+    def ensembles(self) -> list[str]:
+        """The ensembles among the sources."""
+        return [source for source in self.sources if ":" not in source]
 
 
 FIGURES: dict[str, Entry] = {
@@ -130,5 +137,6 @@ FIGURES: dict[str, Entry] = {
         transition_times.transition_times,
         transition_times.caption,
         ("main", "sweep", "main:closure", "sweep:closure"),
+        optional=("main",),
     ),
 }

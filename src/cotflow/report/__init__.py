@@ -15,22 +15,24 @@ import xarray as xr
 from .. import __version__
 from ..config import Config
 from ..figures.make import Drawn
-from ..figures.words import TIERS, count
+from ..figures.registry import FIGURES
+from ..figures.words import TIERS, count, in_words
 from ..files import write_text
 from ..gradients.threads import cores
-from ..results import Results
+from ..results import ENSEMBLES, Results
 from ..seeds import write_seeds
+from ..status import duration
 from ..trajectory import config_of
 from . import measures, page
 from .claims import CLAIMS
 
-__all__ = ["numbers", "write"]
+__all__ = ["main_runs", "numbers", "write"]
 
 #: What agreement is measured of; accuracies are those of the training sequences, whose sampling noise is least.
 COMPARED = ("A", "R", "S", "mu_k", "mu_o", "loss", "next_token_accuracy", "rollout_accuracy")
 COMPARED_TIERS = ("closure", "quenched", "column")
 LABELS = {"closure": "Closure (tier 1)", "quenched": "Quenched (tier 2)", "column": "Columns (tier 3)"}
-ENSEMBLES = {"main": "Main table", "robustness": "Second table"}
+TABLES = {"main": "Main table", "robustness": "Second table"}
 _NAMES: dict[Any, str] = {
     "mu_k": "mean correct logit",
     "mu_o": "mean other logit",
@@ -40,9 +42,9 @@ _NAMES: dict[Any, str] = {
 _PACKAGES = ("numpy", "scipy", "numba", "xarray", "matplotlib")
 
 
-def numbers(results: Results, figures: Sequence[Drawn] = ()) -> dict[str, Any]:
-    """Everything that the report says in numbers, ready for JSON."""
-    run = _main(results)
+def numbers(results: Results, figures: Sequence[Drawn] = (), command: str = "") -> dict[str, Any]:
+    """Everything that the report says in numbers, ready for JSON; `command` is what repeats it."""
+    run = main_runs(results)
     answers = {claim.key: claim.answer(results) for claim in CLAIMS}
     return {
         "made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -51,8 +53,11 @@ def numbers(results: Results, figures: Sequence[Drawn] = ()) -> dict[str, Any]:
         "config": config_of(run).model_dump(mode="json"),
         "config_hash": config_of(run).hash,
         "seeds": measures.numbers_of(run),
+        "table_seeds": {name: measures.numbers_of(results.runs(name)[0]) for name in TABLES if results.runs(name)},
         "engine": {key: run.attrs[key] for key in ("engine", "backend", "rtol", "atol") if key in run.attrs},
+        "command": command,
         "cost": measures.cost(run),
+        "training": training(results),
         "claims": [
             {
                 "key": claim.key,
@@ -75,7 +80,7 @@ def numbers(results: Results, figures: Sequence[Drawn] = ()) -> dict[str, Any]:
 def agreement(results: Results) -> dict[str, dict[str, dict[str, dict[str, Any]]]]:
     """The distance of theory from simulation: by ensemble, variable and tier, for all that are there."""
     found: dict[str, dict[str, dict[str, dict[str, Any]]]] = {}
-    for name in ENSEMBLES:
+    for name in TABLES:
         for run in results.runs(name):
             found[name] = {each: {} for each in COMPARED}
             for tier in COMPARED_TIERS:
@@ -92,7 +97,7 @@ def cross_check(results: Results) -> dict[str, Any] | None:
     exact = results.runs("exact")
     if not exact:
         return None
-    errors = {name: measures.distance(exact[0], _main(results), name, "train") for name in COMPARED}
+    errors = {name: measures.distance(exact[0], main_runs(results), name, "train") for name in COMPARED}
     return {
         "seeds": measures.numbers_of(exact[0]),
         "max": {name: error["per_seed_max"] for name, error in errors.items() if error is not None},
@@ -101,27 +106,37 @@ def cross_check(results: Results) -> dict[str, Any] | None:
     }
 
 
-def write(results: Results, figures: Sequence[Drawn], out: Path, command: str = "make reproduce") -> Path:
+def training(results: Results) -> dict[str, dict[str, float]]:
+    """Runs and seconds of one core that training took, by ensemble."""
+    found = {}
+    for name in ENSEMBLES:
+        if runs := results.runs(name):
+            seconds = sum(measures.cost(run)["total"] for run in runs)
+            found[name] = {"runs": sum(len(measures.numbers_of(run)) for run in runs), "seconds": seconds}
+    return found
+
+
+def write(results: Results, figures: Sequence[Drawn], out: Path, command: str) -> Path:
     """Write report.html and report.json into a directory; `command` is what repeats it. Returns the page."""
-    found = numbers(results, figures)
+    found = numbers(results, figures, command)
     write_text(out / "report.json", json.dumps(found, indent=1, ensure_ascii=False) + "\n")
     path = out / "report.html"
-    write_text(path, render(found, figures, config_of(_main(results)), command))
+    write_text(path, render(found, figures, {name: config_of(results.runs(name)[0]) for name in TABLES if results.runs(name)}))
     return path
 
 
-def render(found: dict[str, Any], figures: Sequence[Drawn], cfg: Config, command: str) -> str:
-    """The page, from the numbers and the figures."""
+def render(found: dict[str, Any], figures: Sequence[Drawn], tables: dict[str, Config]) -> str:
+    """The page, from the numbers, the figures and the configurations of the tables."""
     from_paper = [each for each in figures if each.paper]
     beyond = [each for each in figures if not each.paper]
     body = [
         page.tiles(headlines(found)),
-        page.section("The paper's claims beside what was measured", *_claims(found, cfg)),
+        page.section("The paper's claims beside what was measured", *_claims(found, tables["main"])),
         page.section("Agreement of theory and simulation", *_agreement(found)),
         page.section("The paper's figures", *map(page.plate, from_paper)) if from_paper else "",
         page.section("Beyond the paper", *map(page.plate, beyond)) if beyond else "",
-        page.section("Configuration", *_configuration(found, cfg)),
-        page.section("To repeat this", page.code(command), page.paragraph(_repeat(found))),
+        page.section("Configuration", *_configuration(found, tables)),
+        page.section("To repeat this", page.code(found["command"]), page.paragraph(_repeat(found))),
     ]
     return page.page("Chain-of-thought state tracking, reproduced", _lede(found), body, f"<p>{_versions(found)}</p>")
 
@@ -137,22 +152,43 @@ def _measured(entry: dict[str, Any]) -> measures.Measured:
     return measures.Measured(**{**entry, "value": float("nan") if entry["value"] is None else entry["value"]})
 
 
-def _main(results: Results) -> xr.Dataset:
+def main_runs(results: Results) -> xr.Dataset:
+    """The seeds of the main table, of which a report is."""
     runs = results.runs("main")
-    if not runs:
-        raise ValueError(f"{results.root} holds no records of the main table; allowed: a directory that `cotflow reproduce` made")
-    return runs[0]
+    if runs:
+        return runs[0]
+    if results.points("sweep"):
+        raise ValueError(
+            f"{results.root} holds a sweep, of which there is no report; `cotflow figures {results.root}` draws its transition "
+            "times"
+        )
+    raise ValueError(f"{results.root} holds no records of the main table; allowed: a directory that `cotflow reproduce` made")
 
 
 def _lede(found: dict[str, Any]) -> str:
     seeds = count(len(found["seeds"]), "seed")
     told = (
         f"A one-block transformer learns to compose permutations step by step. Below are {seeds}, trained from their own data "
-        f"and "
-        "initial weights, beside the mean-field theory of their learning curves: every figure of the paper, its claims, and what "
-        "lies beyond it. Numbers are means over seeds ± one standard deviation."
+        f"and initial weights, beside the mean-field theory of their learning curves: {_shown(found)}. "
+        "Numbers are means over seeds ± one standard deviation."
     )
     return page.paragraph(told)
+
+
+def _shown(found: dict[str, Any]) -> str:
+    """What the page holds, as far as it was drawn."""
+    paper = {entry.paper for entry in FIGURES.values() if entry.paper}
+    drawn = sorted(int(each["paper"].split()[1]) for each in found["figures"] if each["paper"])
+    parts = ["the paper's claims"]
+    if len(drawn) == len(paper):
+        parts.insert(0, "every figure of the paper")
+    elif drawn:
+        numbered = [span.split(":") for span in write_seeds(drawn).split(",")]
+        spans = [span[0] if len(span) == 1 else f"{span[0]} to {int(span[1]) - 1}" for span in numbered]
+        parts.insert(0, f"{'Figure' if len(drawn) == 1 else 'Figures'} {in_words(spans)} of the paper's {len(paper)}")
+    if any(not each["paper"] for each in found["figures"]):
+        parts.append("what lies beyond it")
+    return in_words(parts)
 
 
 def _claims(found: dict[str, Any], cfg: Config) -> list[str]:
@@ -189,7 +225,7 @@ def _agreement(found: dict[str, Any]) -> list[str]:
         tiers = [tier for tier in COMPARED_TIERS if any(tier in by_tier for by_tier in errors.values())]
         if tiers:
             rows = [(str(_NAMES.get(each, each)), *(_error(by.get(tier)) for tier in tiers)) for each, by in errors.items()]
-            parts.append(f"<h3>{ENSEMBLES[name]}</h3>")
+            parts.append(f"<h3>{TABLES[name]}</h3>")
             parts.append(page.table(("Quantity", *(LABELS[tier] for tier in tiers)), rows))
     if found["cross_check"]:
         parts.append(page.paragraph(_cross_check(found["cross_check"])))
@@ -213,15 +249,19 @@ def _cross_check(check: dict[str, Any]) -> str:
     )
 
 
-def _configuration(found: dict[str, Any], cfg: Config) -> list[str]:
-    rows = [(name, str(value)) for name, value in cfg.model_dump(mode="json").items()]
-    return [page.table(("Field", "Value"), [("seeds", write_seeds(found["seeds"])), *rows])]
+def _configuration(found: dict[str, Any], tables: dict[str, Config]) -> list[str]:
+    configs = [cfg.model_dump(mode="json") for cfg in tables.values()]
+    rows = [(name, *(str(fields[name]) for fields in configs)) for name in configs[0]]
+    seeds = ("seeds", *(write_seeds(found["table_seeds"][name]) for name in tables))
+    return [page.table(("Field", *(TABLES[name] for name in tables)), [seeds, *rows])]
 
 
 def _repeat(found: dict[str, Any]) -> str:
-    cost = found["cost"]
+    cost, ensembles = found["cost"], found["training"].values()
+    runs = count(int(sum(each["runs"] for each in ensembles)), "run")
     return (
-        f"Training took {cost['total'] / 60:.1f} minutes of one core in all, a median of {cost['seconds']:.1f} s a seed. "
+        f"Training took {duration(sum(each['seconds'] for each in ensembles))} of one core in all, for {runs}; a median of "
+        f"{page.figure(cost['seconds'], 2)} s a seed of the main table. "
         "Records carry configuration, seed, engine and versions; the same command goes on where it was interrupted and repeats "
         "nothing that is there. The numbers on this page are in report.json, the figures as PNG and PDF in figures/."
     )
