@@ -1,8 +1,9 @@
 """How long one full-batch gradient takes: the fused kernel beside PyTorch formulations, and as N, L and n grow.
 
-Everything is timed in one run, formulations taking turns, so that what else the machine does falls on all of them. Every time
-includes attention and its pull-back. A formulation whose memory grows too fast is timed on fewer sequences, and its time scaled
-up; the fused kernel leaves few items to one thread, whatever number it may use.
+Everything is timed in one run, formulations taking turns, so that what else the machine does falls on all of them. What is timed
+is one gradient among many, as in training: on its turn each runs untimed for a while first. Every time includes attention and its
+pull-back. A formulation whose memory grows too fast is timed on fewer sequences, and its time scaled up; the fused kernel leaves
+few items to one thread, whatever number it may use.
 """
 
 from __future__ import annotations
@@ -36,6 +37,9 @@ FORMULATIONS = {
 FEWER = {"gather": 4096, "literal": 1024}
 #: Seconds after which a formulation leaves the rounds, once it has taken part in three.
 BUDGET = 20.0
+#: Seconds for which each runs untimed on its turn. The threads of the one before keep a core busy while they wait for work, and a
+#: core that was idle may take milliseconds to wake.
+WARM_UP = 0.1
 
 
 @dataclass(frozen=True)
@@ -115,10 +119,17 @@ def _race(cfg: Config, names: list[str], threads: int, rounds: int) -> list[Timi
     for _ in range(rounds):
         for name, run in runs.items():
             if len(times[name]) < 3 or sum(times[name]) < BUDGET:
+                _warm_up(run)
                 start = time.perf_counter()
                 run()
                 times[name].append(time.perf_counter() - start)
     return list(_timings(cfg, times, {name: len(split) for name, split in splits.items()}, threads))
+
+
+def _warm_up(run: Callable[[], object]) -> None:
+    begun = time.perf_counter()
+    while time.perf_counter() < begun + WARM_UP:
+        run()
 
 
 def _timings(cfg: Config, times: dict[str, list[float]], sequences: dict[str, int], threads: int) -> Iterator[Timing]:
