@@ -10,6 +10,8 @@ q0, q1 = w_q[2n], w_q[2n+1] and likewise k0, k1: `w_q^T Omega(D) w_k / sqrt(d_h)
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from .config import Config
@@ -76,8 +78,16 @@ def _planes(w: np.ndarray) -> np.ndarray:
 
 
 def rotations(omega: np.ndarray, L: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Cos and sin of w_n D for the offsets D = -(2L-1)..-1, and each pair's (t, j) index into them."""
-    offsets = np.arange(-(2 * L - 1), 0)
-    angle = offsets[:, None] * omega[None, :]
+    """Cos and sin of w_n D for the offsets D = -(2L-1)..-1, and each pair's (t, j) index into them; read-only."""
+    return _rotations(np.asarray(omega, np.float64).tobytes(), L)
+
+
+@lru_cache(maxsize=16)
+def _rotations(omega: bytes, L: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Kept from call to call: a run asks for the same ones thousands of times."""
+    angle = np.arange(-(2 * L - 1), 0)[:, None] * np.frombuffer(omega)[None, :]
     t, j = np.meshgrid(np.arange(L), np.arange(L), indexing="ij")
-    return np.cos(angle), np.sin(angle), (j - t - L) + (2 * L - 1)
+    found = np.cos(angle), np.sin(angle), (j - t - L) + (2 * L - 1)
+    for array in found:
+        array.flags.writeable = False
+    return found

@@ -16,6 +16,10 @@ from .threads import each_share
 # the least logit, in bits below the largest: nothing beside 1, and 2^LOWEST divided by N is a normal number still
 LOWEST = -100.0
 PER_BIT = 1 / math.log(2)
+# rollouts side by side
+TOGETHER = 32
+# the logarithm of sums that are multiplied up to about here is taken of their product
+FULL = 2.0**900
 
 
 def statistics(pi: np.ndarray, m: np.ndarray, plan: Plan, threads: int | None = None) -> Statistics:
@@ -58,10 +62,10 @@ def rollout(pi: np.ndarray, m: np.ndarray, actions: np.ndarray, s0: np.ndarray, 
     d_g, N = m.shape[:2]
     rows = Rows(m.dtype, N)
     table = rows.table(N * d_g)
-    for s in range(N):
-        copy_state(m, s, table[s * d_g : (s + 1) * d_g])
+    copy_states(m, table)
     states = np.empty((len(actions), actions.shape[1] + 1), np.int64)
     states[:, 0] = s0
+    actions = np.ascontiguousarray(actions)
     each_share(
         lambda first, last: _rollout(rows, first, last, d_g, weights, table, actions, states),
         np.arange(len(actions) + 1) * actions.shape[1],
@@ -89,6 +93,14 @@ def copy_state(m, s, table):  # type: ignore[no-untyped-def]
     return bound + wrong
 
 
+@compiled()
+def copy_states(m, table):  # type: ignore[no-untyped-def]
+    """table[s d_g + a] = m[a, :, s]."""
+    d_g = m.shape[0]
+    for s in range(m.shape[2]):
+        copy_state(m, s, table[s * d_g : (s + 1) * d_g])
+
+
 @njit(error_model="numpy", forceinline=True)
 def mix(rows, table, pi, t, actions, item):  # type: ignore[no-untyped-def]
     """Logits z = sum_j pi[t, j] V[a_j] of an item."""
@@ -108,6 +120,7 @@ def _statistics(rows, wide, first, last, pi, m, groups, blocks, actions, targets
         bound = copy_state(m, s, table)
         pivot = np.mean(m[:, :, s]) * pi[0].sum()
         loss, correct, k_1, k_2 = 0.0, 0, 0.0, 0.0
+        product = 1.0
         all_1, all_2 = zeros(wide), zeros(wide)
         for t in range(L):
             for i in range(blocks[groups[s * L + t]], blocks[groups[s * L + t + 1]]):
@@ -117,7 +130,11 @@ def _statistics(rows, wide, first, last, pi, m, groups, blocks, actions, targets
                 top = highest(z)
                 correct += first_equal(z, top) == targets[i]
                 e = exp2(larger(splat(rows, LOWEST), (z - splat(rows, top)) * splat(rows, PER_BIT)))
-                loss += math.log(total(keep(convert(wide, e), valid))) - (np.float64(z_k) - np.float64(top))
+                product *= total(keep(convert(wide, e), valid))
+                if not product < FULL:
+                    loss += math.log(product)
+                    product = 1.0
+                loss -= np.float64(z_k) - np.float64(top)
                 from_pivot = keep(convert(wide, z) - splat(wide, pivot), valid)
                 all_1 = all_1 + from_pivot
                 all_2 = fma(from_pivot, from_pivot, all_2)
@@ -125,6 +142,7 @@ def _statistics(rows, wide, first, last, pi, m, groups, blocks, actions, targets
                 k_1 += x_k
                 k_2 += x_k * x_k
         out[s, 0] = pivot
+        loss += math.log(product)
         out[s, 1] = loss if np.isfinite(bound) else np.nan
         out[s, 2] = correct
         out[s, 3] = k_1
@@ -135,11 +153,13 @@ def _statistics(rows, wide, first, last, pi, m, groups, blocks, actions, targets
 
 @compiled()
 def _rollout(rows, first, last, d_g, pi, table, actions, states):  # type: ignore[no-untyped-def]
+    """Sequences `first` to `last`, some side by side: each step waits for the one before, but not for its neighbours."""
     L = pi.shape[0]
-    for n in range(first, last):
+    for begin in range(first, last, TOGETHER):
         for t in range(L):
-            base = states[n, t] * d_g
-            z = zeros(rows)
-            for j in range(L):
-                z = fma(splat(rows, pi[t, j]), load(rows, table, base + actions[n, j]), z)
-            states[n, t + 1] = first_equal(z, highest(z))
+            for n in range(begin, min(begin + TOGETHER, last)):
+                base = states[n, t] * d_g
+                z = zeros(rows)
+                for j in range(L):
+                    z = fma(splat(rows, peek(pi, t * L + j)), load(rows, table, base + peek(actions, n * L + j)), z)
+                states[n, t + 1] = first_equal(z, highest(z))
