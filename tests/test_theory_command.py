@@ -40,13 +40,32 @@ def test_options_reach_the_tier(tmp_path, capsys):
     assert cf.load(out).A.equals(expected.A)
     assert run("quenched", *SMALL, "--seeds", "3,5", "--data", "population", "--noise", "mean", "--out", out) == 0
     said = capsys.readouterr().out
-    assert "2 seeds, mean ± standard deviation" in said
+    assert "2 seeds, mean (standard deviation in its last digits)" in " ".join(said.split())
     assert "infinite training set" in " ".join(said.split())
     saved = cf.load(out)
     one = cf.theory.quenched(cf.Config.preset("smoke", n_train_seq=256), 5, data="population", noise="mean")
     assert np.array_equal(saved.A.sel(seed=5), one.A)
     assert run("column", *SMALL, "--draws", 2, "--contexts", 0) == 0
     assert "rollout" not in capsys.readouterr().out
+
+
+def test_several_seeds_of_every_column_fit_a_terminal(tmp_path, capsys):
+    assert run("column", *SMALL, "--seeds", "0:3", "--out", tmp_path / "th.npz") == 0
+    said, th = capsys.readouterr().out, cf.load(tmp_path / "th.npz")
+    assert max(map(len, said.splitlines())) <= 80
+    assert "…" not in said
+    last = th.isel(epoch=-1)
+    assert f"{float(last.R.mean()):.3f}({1000 * float(last.R.std(ddof=1)):.0f})" in said
+
+
+def test_tier_one_takes_variances_of_a_record_or_of_tier_three(tmp_path, capsys):
+    cfg = cf.Config.preset("smoke", n_train_seq=256)
+    third = cf.theory.column(cfg, 0, contexts=0)
+    cf.save(third, tmp_path / "third.npz")
+    assert run("closure", *SMALL, "--variances", tmp_path / "third.npz", "--out", tmp_path / "th.npz") == 0
+    assert cf.load(tmp_path / "th.npz").rollout_accuracy.equals(cf.theory.closure(cfg, variances=third).rollout_accuracy)
+    assert run("closure", *SMALL, "--variances", tmp_path / "nowhere.npz") == 2
+    assert "nowhere.npz does not exist" in capsys.readouterr().err
 
 
 def test_a_theory_is_drawn_over_a_simulation(tmp_path, tiny):
@@ -72,6 +91,10 @@ def test_a_theory_is_drawn_over_a_simulation(tmp_path, tiny):
         (["closure", "--plot", "th.gif"], "whose name ends with .png, .pdf or .svg"),
         (["closure", "--plot", "th.png", "--figure", "magic"], "figure = 'magic' is not allowed"),
         (["closure", "--over", "there"], "--over needs --plot"),
+        (["closure", "--over", "there", "--plot", "th.png"], "there does not exist"),
+        (["closure", "--figure", "accuracies"], "--figure needs --plot"),
+        (["onset", "--figure", "accuracies", "--plot", "th.png"], "tier 'onset' predicts nothing that the figure 'accuracies'"),
+        (["quenched", "--variances", "third.npz"], "tier 'quenched' takes no variances"),
     ],
 )
 def test_what_is_wrong_is_told_in_one_line(arguments, told, capsys, tmp_path, monkeypatch):

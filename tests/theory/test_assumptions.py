@@ -51,6 +51,26 @@ def test_moments_and_histograms_tell_a_shape_that_is_not_gaussian():
     assert abs(h.density - h.gaussian).sel(logit="other").sum() * width > 0.3
 
 
+def test_a_training_is_measured_moment_by_moment():
+    """Logits are Gaussian at first, and not when the matrices are learned; histograms share the edges that they are given."""
+    cfg = CFG.replace(train_epochs=600, eval_every=100)
+    run, split = cf.simulate(cfg, 0, save_params=[200]), cf.Task(cfg, 0).train
+    measured = assumptions.over_training(run, split, assumptions.gaussianity)
+    assert measured.epoch.values.tolist() == [0, 200, 600]
+    assert measured.alpha.values == pytest.approx(np.array([0, 200, 600]) / 48)
+    middle = assumptions.gaussianity(cfg, cf.Params.of(run, 200), split)
+    assert measured.sel(epoch=200).drop_vars(["epoch", "alpha"]).identical(middle)
+    edges = np.linspace(-4, 8, 61)
+    h = assumptions.over_training(run, split, lambda *student: assumptions.histograms(*student, bins=edges))
+    assert (h.density.sum("z") * 0.2).values == pytest.approx(1, abs=0.01)
+
+
+def test_sequences_of_another_task_are_refused():
+    other = cf.Task(CFG.replace(N=9), 0).train
+    with pytest.raises(ValueError, match="states"):
+        assumptions.gaussianity(CFG, cf.Params.initial(CFG, 0), other)
+
+
 def test_measured_steps_rebuild_the_measured_accuracy_exactly():
     """The recursion is an identity in the measured A_t and B_t, for an untrained and for a half-trained student."""
     task = cf.Task(CFG, 1)

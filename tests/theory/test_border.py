@@ -72,12 +72,34 @@ def test_bad_options_name_themselves():
         ("quenched", {"noise": "none", "seed": 0}, "noise = 'none'"),
         ("quenched", {"data": "all", "seed": 0}, "data = 'all'"),
         ("quenched", {"draws": 0}, "draws = 0"),
+        ("quenched", {"draws": -5, "seed": 0}, "draws = -5"),
+        ("quenched", {"seed": np.array(3)}, "seed = array"),
+        ("column", {"rng": "x", "seed": 0}, "rng = 'x'"),
         ("quenched", {"seed": []}, "seed = "),
         ("column", {"contexts": -1, "seed": 0}, "contexts = -1"),
         ("column", {"seed": -4}, "seed = -4"),
     ]:
         with pytest.raises(ValueError, match=words):
             solve(tier, SMOKE, **options)
+
+
+def test_a_single_action_has_no_other_overlap():
+    cfg = cf.Config(N=5, d_g=1, L=4, d_h=4, n_train_seq=50, train_epochs=200, eval_every=20)
+    for tier in ("closure", "early", "onset"):
+        assert (solve(tier, cfg).S == 0).all()
+
+
+def test_drawn_seeds_are_different_and_the_same_every_time():
+    class Coarse(np.random.Generator):
+        """Draws from a handful of seeds."""
+
+        def integers(self, low, high=None, size=None, **options):
+            return super().integers(low, low + 4, size, **options)
+
+    cfg = SMOKE.replace(train_epochs=1, eval_every=1)
+    drawn = cf.theory.quenched(cfg, draws=4, rng=Coarse(np.random.PCG64(0)), data="population")
+    assert sorted(drawn.seed.values - 2**31) == [0, 1, 2, 3]
+    assert cf.theory.quenched(cfg, draws=3).A.identical(cf.theory.quenched(cfg, draws=3).A)
 
 
 def test_a_solver_that_does_not_get_through_says_where_it_stopped():

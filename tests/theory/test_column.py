@@ -46,7 +46,7 @@ def test_one_step_chains_are_described_exactly_for_any_training_set():
 
 
 def test_small_weights_are_described_to_first_order():
-    """The errors of dM and of dW fall with the square of M's scale, against all 81 contexts."""
+    """Against all 81 contexts the errors of dM fall with the square of M's scale, those of dW with its cube."""
     start = Start.of(CFG, 4, data="population")
     errors = []
     for scale in (0.2, 0.1, 0.05):
@@ -56,7 +56,7 @@ def test_small_weights_are_described_to_first_order():
         errors.append([abs(a - b).max() for a, b in zip(ours, exact, strict=True)])
         assert errors[-1][2] < scale * abs(exact[2]).max()
     order = np.log2(np.array(errors)[:-1] / np.array(errors)[1:])
-    assert (order > 1.8).all()
+    assert (order > (2.8, 2.8, 1.8)).all()
 
 
 def test_attention_that_is_certain_is_described_exactly():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -34,6 +35,7 @@ NAMES = {
 #: Which tiers take which of the options that not all of them have.
 TAKEN_BY = {
     "zeta": ("closure",),
+    "variances": ("closure",),
     "tau": ("closure",),
     "power": ("closure",),
     "data": ("quenched", "column"),
@@ -42,8 +44,12 @@ TAKEN_BY = {
     "draws": ("quenched", "column"),
 }
 ROWS = 12
-#: Figures that a theory alone suffices for.
-FIGURES = ("order_parameters", "accuracies", "logits_and_loss")
+#: Figures that a theory alone suffices for, with what they show of it.
+FIGURES = {
+    "order_parameters": ("A", "R", "S"),
+    "accuracies": ("next_token_accuracy", "rollout_accuracy"),
+    "logits_and_loss": ("mu_k", "mu_o", "loss"),
+}
 
 
 def theory(
@@ -61,32 +67,42 @@ def theory(
     power: Annotated[int | None, Parameter(help="Tier 1: 2 closes with A²(1-A)².")] = None,
     tau: Annotated[float | None, Parameter(help="Tier 1: overlap of different teacher matrices; 1/N by default.")] = None,
     zeta: Annotated[float | None, Parameter(help="Tier 1: the conserved sum of the logits; 0 by default.")] = None,
+    variances: Annotated[
+        Path | None, Parameter(help="Tier 1: a record, a directory of them or a saved tier 3 whose logit variances it takes.")
+    ] = None,
     out: Annotated[Path | None, Parameter(help="Save the trajectory as an .npz file that cf.load reads.")] = None,
     plot: Annotated[Path | None, Parameter(help="Draw it into a .png, .pdf or .svg file.")] = None,
-    figure: Annotated[str, Parameter(help="Which figure to draw: order_parameters, accuracies, logits_and_loss.")] = (
-        "order_parameters"
-    ),
+    figure: Annotated[
+        str | None, Parameter(help="Which figure to draw: order_parameters (unless told), accuracies, logits_and_loss.")
+    ] = None,
     over: Annotated[Path | None, Parameter(help="A record, or a directory of them, to draw it over.")] = None,
     preset: PresetFlag = None,
     config: ConfigFlag = None,
     fields: Fields | None = None,
 ) -> None:
     """Solve a tier of the mean-field theory: print its curve, and save or draw it where that is asked for."""
-    options = {"zeta": zeta, "tau": tau, "power": power, "data": data, "noise": noise, "contexts": contexts, "draws": draws}
-    options = {name: value for name, value in options.items() if value is not None}
+    given = {"zeta": zeta, "tau": tau, "power": power, "data": data, "noise": noise, "contexts": contexts, "draws": draws}
+    options: dict[str, Any] = {name: value for name, value in {**given, "variances": variances}.items() if value is not None}
     chosen = chosen_seeds(tier, seed, seeds, options)
     _check_files(out, plot, figure, over)
     cfg = build_config(preset, config, fields)
     from ..theory import solve
+    from ..trajectory import load
 
+    if variances is not None:
+        options["variances"] = load(variances, weights=False)
+    runs = [] if over is None else [load(over, weights=False)]
     solution = solve(tier, cfg, chosen, **options)
+    figure = figure or "order_parameters"
+    if plot is not None and not any(name in solution for name in FIGURES[figure]):
+        raise ValueError(f"tier {tier!r} predicts nothing that the figure {figure!r} shows ({', '.join(FIGURES[figure])})")
     _print(tier, solution)
     if out is not None:
         from ..trajectory import save
 
         print(f"saved in {save(solution, out)}")
     if plot is not None:
-        print(f"drawn in {draw(solution, plot, figure, over)}")
+        print(f"drawn in {draw([*runs, solution], plot, figure)}")
 
 
 def chosen_seeds(tier: str, seed: int | None, seeds: str | None, options: dict[str, Any]) -> int | list[int] | None:
@@ -107,25 +123,24 @@ def chosen_seeds(tier: str, seed: int | None, seeds: str | None, options: dict[s
     return parse_seeds(seeds) if seeds is not None else 0 if seed is None else seed
 
 
-def draw(solution: xr.Dataset, path: Path, name: str, over: Path | None) -> Path:
+def draw(curves: Sequence[xr.Dataset], path: Path, name: str) -> Path:
     """Draw a solution, over simulations if there are any, in a figure that needs no others."""
     from .. import figures
-    from ..trajectory import load
 
-    runs = [] if over is None else [load(over, weights=False)]
-    [drawn] = figures.save(getattr(figures, name)(*runs, solution), path.with_suffix(""), [path.suffix[1:]])
+    [drawn] = figures.save(getattr(figures, name)(*curves), path.with_suffix(""), [path.suffix[1:]])
     return drawn
 
 
-def _check_files(out: Path | None, plot: Path | None, name: str, over: Path | None) -> None:
-    if name not in FIGURES:
+def _check_files(out: Path | None, plot: Path | None, name: str | None, over: Path | None) -> None:
+    if name is not None and name not in FIGURES:
         raise ValueError(f"figure = {name!r} is not allowed; allowed: {', '.join(FIGURES)}")
     if out is not None and out.suffix != ".npz":
         raise ValueError(f"out = {str(out)!r} is not allowed; allowed: a file whose name ends with .npz")
     if plot is not None and plot.suffix not in (".png", ".pdf", ".svg"):
         raise ValueError(f"plot = {str(plot)!r} is not allowed; allowed: a file whose name ends with .png, .pdf or .svg")
-    if over is not None and plot is None:
-        raise ValueError("--over needs --plot")
+    for flag, value in (("--figure", name), ("--over", over)):
+        if value is not None and plot is None:
+            raise ValueError(f"{flag} needs --plot")
 
 
 def _print(tier: str, solution: xr.Dataset) -> None:
@@ -136,13 +151,13 @@ def _print(tier: str, solution: xr.Dataset) -> None:
     console.print(table(solution))
     for name, words in (("A", "A = 1/2"), ("rollout_accuracy", "rollout accuracy 1/2")):
         if name in solution:
-            console.print(f"{words} at alpha = {_when(solution, name)}", markup=False)
+            console.print(f"{words} {_when(solution, name)}", markup=False)
 
 
 def _title(tier: str, solution: xr.Dataset) -> str:
     attrs, parts = solution.attrs, [NAMES[tier]]
     if "seed" in solution.dims:
-        parts.append(f"{solution.sizes['seed']} seeds, mean ± standard deviation")
+        parts.append(f"{solution.sizes['seed']} seeds, mean (standard deviation in its last digits)")
     elif "seed" in attrs:
         parts.append(f"seed {attrs['seed']}")
     if "data" in attrs:
@@ -168,11 +183,11 @@ def table(solution: xr.Dataset) -> Table:
 
 
 def _number(value: xr.DataArray, spread: bool) -> str:
-    """Four digits; mean over seeds, with its spread where there is room for one."""
+    """Four digits; over seeds the mean, where there is room with its spread: 0.340(157) is 0.340 ± 0.157."""
     if "seed" not in value.dims:
         return f"{float(value):.4f}" if np.isfinite(value) else ""
     told = f"{float(value.mean()):.3f}"
-    return f"{told} ± {float(value.std(ddof=1)):.3f}" if spread and value.sizes["seed"] > 1 else told
+    return f"{told}({1000 * float(value.std(ddof=1)):.0f})" if spread and value.sizes["seed"] > 1 else told
 
 
 def _when(solution: xr.Dataset, name: str) -> str:
@@ -184,6 +199,6 @@ def _when(solution: xr.Dataset, name: str) -> str:
     times = np.array([crossing(alpha, row) for row in rows])
     reached = times[np.isfinite(times)]
     if len(reached) == 0:
-        return "none up to the end"
-    told = f"{reached.mean():.3f}" + (f" ± {reached.std(ddof=1):.3f}" if len(reached) > 1 else "")
+        return "is not reached"
+    told = f"at alpha = {reached.mean():.3f}" + (f" ± {reached.std(ddof=1):.3f}" if len(reached) > 1 else "")
     return told + (f" ({len(times) - len(reached)} of {len(times)} seeds never)" if len(reached) < len(times) else "")

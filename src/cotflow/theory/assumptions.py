@@ -6,9 +6,11 @@ the right one only by chance, B = (1 - A)/(N - 1).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.stats import kurtosis, norm, skew
 
 from ..attention import attention
@@ -16,10 +18,29 @@ from ..config import Config
 from ..gradients import rollout
 from ..params import Params, require_vector_keys
 from ..task import Split
+from ..trajectory import config_of
 from .rollout import rollout_recursion, wrong_recovery
 
 Array = NDArray[np.float64]
 LOGITS = ("correct", "other")
+Measure = Callable[[Config, Params, Split], xr.Dataset]
+
+
+def over_training(run: xr.Dataset, split: Split, measure: Measure) -> xr.Dataset:
+    """A measure, as `gaussianity`, of a run's weights before training, at its snapshots and at its end, along `epoch`.
+
+    >>> from cotflow import Task, simulate
+    >>> cfg = Config.preset("smoke", train_epochs=100)
+    >>> run = simulate(cfg, 0, save_params=[50])
+    >>> over_training(run, Task(cfg, 0).test, gaussianity).skewness.sizes["epoch"]
+    3
+    """
+    cfg = config_of(run)
+    saved = run.snapshot.values.tolist() if "snapshot" in run.coords else []
+    epochs = sorted({0, *map(int, saved), int(run.epoch[-1])})
+    measured = [measure(cfg, Params.of(run, epoch), split) for epoch in epochs]
+    alpha = np.array(epochs) * cfg.alpha_per_epoch
+    return xr.concat(measured, "epoch", join="exact").assign_coords(epoch=epochs, alpha=("epoch", alpha))
 
 
 def logits(cfg: Config, params: Params, split: Split) -> Array:
@@ -31,6 +52,7 @@ def logits(cfg: Config, params: Params, split: Split) -> Array:
     (128, 5, 8)
     """
     require_vector_keys(cfg, "theory.assumptions")
+    split = split.check(cfg)
     pi = attention(cfg, params.w_q, params.w_k)
     columns = np.ascontiguousarray(np.transpose(params.m, (0, 2, 1)), dtype=np.float64)  # (action, state, next state)
     z = np.empty((len(split), cfg.L, cfg.N))
@@ -98,11 +120,12 @@ def correlation_among(others: Array) -> float:
     return float((K * of_the_mean / variance - 1) / (K - 1))
 
 
-def histograms(cfg: Config, params: Params, split: Split, bins: int = 80) -> xr.Dataset:
+def histograms(cfg: Config, params: Params, split: Split, bins: int | ArrayLike = 80) -> xr.Dataset:
     """Densities of the correct and the other logits, beside Gaussians of the same mean and variance.
 
     `density` and `gaussian` along (`logit`, `z`), z being the centres of bins that the two kinds share; a Gaussian is
-    averaged over each bin, so the two compare bin by bin.
+    averaged over each bin, so the two compare bin by bin. `bins` is their number, or their edges where moments of a training
+    are to share them.
 
     >>> from cotflow import Task
     >>> cfg = Config.preset("smoke")
@@ -111,7 +134,7 @@ def histograms(cfg: Config, params: Params, split: Split, bins: int = 80) -> xr.
     True
     """
     kinds = correct_and_others(logits(cfg, params, split), split.targets)
-    edges = np.histogram_bin_edges(np.concatenate([kind.ravel() for kind in kinds]), bins)
+    edges = np.histogram_bin_edges(np.concatenate([kind.ravel() for kind in kinds]), bins)  # type: ignore[arg-type]
     density = [np.histogram(kind, edges, density=True)[0] for kind in kinds]
     gaussian = [_gaussian(kind.ravel(), edges) for kind in kinds]
     centres = (edges[:-1] + edges[1:]) / 2
@@ -129,7 +152,7 @@ def _gaussian(values: Array, edges: Array) -> Array:
 
 
 def step_accuracies(generated: NDArray[np.int64], states: NDArray[np.int64]) -> tuple[Array, Array]:
-    """A_t and B_t, both (L,): how often step t is right from the right state, and from a wrong one (NaN without any).
+    """A_t and B_t, both (L,): how often step t is right from the right state, and from a wrong one (NaN without any; Eq. 83).
 
     generated, states (n, L+1): the rollouts and the true chains, which share their first state.
 

@@ -113,17 +113,15 @@ def for_each_seed(
     >>> for_each_seed(flat, [3, 5], draws=1, rng=None, params=None).A[:, 0].values
     array([3., 5.])
     """
-    if seed is not None and not isinstance(seed, Sequence | np.ndarray):
-        return solve(check_seed(seed))
+    draws = whole_number("draws", draws, 1)
+    rng = np.random.default_rng(0) if rng is None else rng
+    if not isinstance(rng, np.random.Generator):
+        raise ValueError(f"rng = {rng!r} is not allowed; allowed: a NumPy Generator, as numpy.random.default_rng(0) makes")
+    if seed is not None and np.ndim(seed) == 0:
+        return solve(check_seed(seed))  # type: ignore[arg-type]
     if params is not None:
         raise ValueError("params belongs to the permutations of one seed; give seed = a whole number with it")
-    if seed is None:
-        draws = whole_number("draws", draws, 1)
-        rng = np.random.default_rng(0) if rng is None else rng
-        if not isinstance(rng, np.random.Generator):
-            raise ValueError(f"rng = {rng!r} is not allowed; allowed: a NumPy Generator, as numpy.random.default_rng(0) makes")
-        seed = [int(drawn) for drawn in rng.integers(2**31, 2**32, draws)]
-    seeds = [check_seed(one) for one in seed]
+    seeds = _drawn(draws, rng) if seed is None else [check_seed(one) for one in np.asarray(seed).tolist()]
     if not seeds or len(set(seeds)) < len(seeds):
         what = "one seed twice" if seeds else "no seeds"
         raise ValueError(f"seed = {seeds} holds {what}; allowed: a whole number, a list of different ones, or None")
@@ -133,3 +131,11 @@ def for_each_seed(
         run.attrs.pop("seed", None)
     joined = xr.concat(runs, dim="seed", combine_attrs="drop_conflicts", join="exact")
     return joined.assign_coords(seed=seeds).assign_attrs(seeds=len(runs), wall_seconds=wall)
+
+
+def _drawn(draws: int, rng: np.random.Generator) -> list[int]:
+    """So many different seeds, in the order in which they were drawn."""
+    found: dict[int, None] = {}
+    while len(found) < draws:
+        found |= dict.fromkeys(rng.integers(2**31, 2**32, draws - len(found)).tolist())
+    return list(found)

@@ -83,8 +83,7 @@ def column(
     asks attention to move at the start. "population" knows nothing of it and describes an infinite one. Logit statistics
     are exact averages over all contexts. Loss and accuracies are measured, with the theory's attention and matrices, on
     the same `contexts` sequences at every epoch, drawn afresh from `default_rng([seed, 2])`; with contexts=0 they are left
-    out. `params`, `draws`, `rng` and lists of seeds are as in `quenched`. One seed's result carries the initial and the
-    final weights.
+    out. `params`, `draws`, `rng` and lists of seeds are as in `quenched`. The result carries initial and final weights.
 
     >>> th = column(Config.preset("smoke"), seed=0, contexts=0)
     >>> bool(th.A[-1] > 0.9)

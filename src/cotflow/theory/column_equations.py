@@ -114,26 +114,30 @@ class Column:
         """What columns and attention learn from each other: dV/dalpha per eta, dl/dpi (L, L), and the mean miss."""
         N, d_g, _ = self.shape
         p, V_mean = np.diagonal(pi), V.mean(axis=1)
-        spread = np.einsum("sar,sar->sr", V, V) / d_g - V_mean**2  # var_b V_b
+        C = V - V_mean[:, None, :]
+        covariance = _second_moments(C)  # Cov_b V_b
         pulling = V - self.memory * self._learned(V) if self.memory else V
         nodes, weights = two_point_rule(p)
-        pulls, P_mean, dV = np.empty((4, len(nodes))), np.zeros_like(V_mean), np.zeros_like(V)
+        pulls, dV = np.empty((4, len(nodes))), np.zeros_like(V)
+        P_mean, P_squares = np.zeros_like(V_mean), np.zeros_like(covariance)
         for k, (x, weight) in enumerate(zip(nodes, weights, strict=True)):
-            P = x * V
-            P += ((1 - x) * V_mean)[:, None, :]
+            P = x * C
+            P += V_mean[:, None, :]
             _softmax(P)
-            P_mean += weight * P.mean(axis=1)
-            unsure = P.mean(axis=1) - np.einsum("sar,sar->sr", P, P) / d_g  # mean_c P_c (1 - P_c)
+            certainty, squares = P.mean(axis=1), _second_moments(P)
+            P_mean += weight * certainty
+            P_squares += weight * squares
+            cost = np.einsum("sr,srr->", certainty, covariance) - (squares * covariance).sum()
             hit = P[self._targets()].sum() / d_g
             D = self._error(P)
             D_mean = D.mean(axis=1)
             own, other = np.einsum("sar,sar->", D, pulling) / d_g, (D_mean * V_mean).sum()
-            pulls[:, k] = own, other, (unsure * spread).sum(), N - hit
+            pulls[:, k] = own, other, cost, N - hit
             D *= weight * x
             D += (weight * (1 - x) * D_mean)[:, None, :]
             dV += D
         mixing = float(np.mean((pi * pi).sum(axis=1) - p * p))
-        dV -= mixing * _curvature(P_mean, V - V_mean[:, None, :])
+        dV -= mixing * (P_mean[:, None, :] * C - C @ P_squares)
         miss = float(pulls[3] @ weights) / N
         own, other, kappa = _through(nodes, pulls[:3] / N, p)
         dl_dpi = (kappa[:, None] * pi - other[:, None]) / self.L
@@ -178,9 +182,9 @@ def two_point_rule(p: Array) -> tuple[Array, Array]:
     return p.mean() + np.array([below, above]), np.array([above, -below]) / root
 
 
-def _curvature(P: Array, x: Array) -> Array:
-    """(diag(P) - P P^T) x for P (N, N) and x (N, d_g, N): how the softmax answers a small change of its logits."""
-    return P[:, None, :] * (x - np.einsum("sr,sar->sa", P, x)[:, :, None])
+def _second_moments(X: Array) -> Array:
+    """Mean over actions of X X^T for X (N, d_g, N), state by state; (N, N, N)."""
+    return X.transpose(0, 2, 1) @ X / X.shape[1]
 
 
 def _through(nodes: Array, values: Array, p: Array) -> Array:

@@ -14,7 +14,7 @@ from .closure import Closure
 def early(cfg: Config) -> xr.Dataset:
     """The early regime: A = A_0 = 1/L, R and S linear in alpha (Appendix G, Eq. 78), as a trajectory.
 
-    R = eta (N-1)/N (A_0 + (1 - A_0)/d_g) alpha and S = eta (N-1)/N (1 - A_0)/d_g alpha.
+    R = eta (N-1)/N (A_0 + (1 - A_0)/d_g) alpha and S = eta (N-1)/N (1 - A_0)/d_g alpha; S = 0 for a single action.
 
     >>> th = early(Config.preset("main"))
     >>> bool(np.isclose(th.R[1] / th.S[1], (1 / 10 + 0.9 / 32) / (0.9 / 32)))
@@ -25,7 +25,7 @@ def early(cfg: Config) -> xr.Dataset:
     curves = {
         "A": np.full_like(alpha, A0),
         "R": rate * (A0 + (1 - A0) / cfg.d_g) * alpha,
-        "S": rate * (1 - A0) / cfg.d_g * alpha,
+        "S": rate * (1 - A0) / cfg.d_g * alpha if cfg.d_g > 1 else np.zeros_like(alpha),
     }
     if cfg.freeze == "logic":
         curves["R"] = curves["S"] = np.zeros_like(alpha)
@@ -42,7 +42,7 @@ def onset_time(cfg: Config) -> float:
 
 
 def onset(cfg: Config, *, leading: bool = True) -> xr.Dataset:
-    """The onset of attention learning, A and R - S (as R, with S the early one), as a trajectory (Appendix H).
+    """The onset of attention learning, A and R - S (as R, with S the early one), as a trajectory (Appendix H, Eqs. 79 to 81).
 
     With R - S = eta (N-1)/N alpha / L the equation for A gives A = (1/L) exp(c_omega eta^2 alpha^2 / 2) to leading order
     in 1/L; it is NaN where it exceeds 1. `leading=False` keeps all factors: logit(A) then grows from logit(1/L) by

@@ -57,7 +57,7 @@ def logit_margin(A: Real, R: Real, S: Real, N: int, d_g: int, zeta: Real = 0.0) 
 def miss(margin: Real, N: int) -> Real:
     """1 / (1 + e^margin / (N - 1)): one minus the probability of the correct state at the mean logits.
 
-    It is also -d loss / d mu_k, and drives every equation of motion.
+    It is also -d loss / d mu_k = d loss / d mu_o (Eq. 43), and drives every equation of motion.
 
     >>> round(float(miss(0.0, 4)), 12)
     0.75
@@ -85,7 +85,7 @@ def conserved_sum(m: NDArray[np.floating]) -> float:
 
 
 def correct_logit_of(pi: NDArray[np.floating], overlaps: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean correct logit at each position for an arbitrary attention matrix, shape (L,) (Appendix D).
+    """Mean correct logit at each position for an arbitrary attention matrix, shape (L,) (Appendix D, Eqs. 34 and 35).
 
     pi (L, L) with rows that sum to 1, overlaps (d_g, d_g) = tr(M*_a^T M_b)/N. The mean is over independent uniform
     actions and initial state: pi_tt R + (1 - pi_tt) sum_ab overlaps / d_g^2. No ansatz enters.
@@ -98,7 +98,7 @@ def correct_logit_of(pi: NDArray[np.floating], overlaps: NDArray[np.float64]) ->
 
 
 def mean_logit_vector(m: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Mean of the logit of each next state, <z_r> = sum_{a, s} m[a, r, s] / (d_g N), shape (N,) (Appendix D).
+    """Mean of the logit of each next state, <z_r> = sum_{a, s} m[a, r, s] / (d_g N), shape (N,) (Appendix D, Eq. 39).
 
     It holds for any attention, because its rows sum to 1; its sum over r is zeta.
 

@@ -15,7 +15,7 @@ from ..observables import teacher_overlap
 
 
 def teacher_overlaps(permutations: NDArray[np.int64], m: NDArray[np.floating]) -> NDArray[np.float64]:
-    """All overlaps O[a, b] = tr(M*_a^T M_b) / N, shape (d_g, d_g).
+    """All overlaps O[a, b] = tr(M*_a^T M_b) / N, shape (d_g, d_g), of whose entries R and S are means (Eq. 9).
 
     permutations (d_g, N), m (d_g, N, N) with rows the next state. R is the mean of the
     diagonal, S of the rest (`observables.order_parameters`).

@@ -91,7 +91,7 @@ def uniform_off_diagonal(A: float, L: int) -> Array:
 
 
 def rotation(omega: Array, lag: float) -> Array:
-    """Omega(lag), shape (d_h, d_h): a plane rotation [[cos, -sin], [sin, cos]](omega_n lag) for each plane.
+    """Omega(lag), shape (d_h, d_h): a plane rotation [[cos, -sin], [sin, cos]](omega_n lag) for each plane (Eq. 5).
 
     >>> rotation(np.array([np.pi / 2]), 1).round(12) + 0.0
     array([[ 0., -1.],

@@ -46,7 +46,7 @@ def next_token_probability(mu_k: Real, var_k: Real, mu_o: Real, var_o: Real, N: 
 
 
 def wrong_recovery(rho: Real, N: int) -> Real:
-    """B = (1 - A)/(N - 1): how often a step from a wrong state lands on the right one, if errors have no preference.
+    """B = (1 - A)/(N - 1): how often a step from a wrong state lands on the right one, if errors have no preference (Eq. 86).
 
     >>> wrong_recovery(0.5, 3)
     0.25

@@ -92,7 +92,7 @@ def overlap_rates(A: Real, N: int, d_g: int, tau: float) -> tuple[Real, Real]:
 
 
 def delta_R(A: Real, R: Real, S: Real, eta: float, N: int, d_g: int, tau: float, zeta: Real = 0.0) -> Real:
-    """The step of R in one epoch, (eta / (d_g N)) miss times its rate.
+    """The step of R in one epoch, (eta / (d_g N)) miss times its rate (Eqs. 54 and 59a).
 
     >>> round(float(delta_R(1.0, 0.0, 0.0, eta=1.0, N=4, d_g=4, tau=0.25)), 12) == 0.75 / 16
     True
@@ -101,7 +101,7 @@ def delta_R(A: Real, R: Real, S: Real, eta: float, N: int, d_g: int, tau: float,
 
 
 def delta_S(A: Real, R: Real, S: Real, eta: float, N: int, d_g: int, tau: float, zeta: Real = 0.0) -> Real:
-    """The step of S in one epoch, (eta / (d_g N)) miss times its rate.
+    """The step of S in one epoch, (eta / (d_g N)) miss times its rate (Eqs. 56 and 59b).
 
     >>> float(delta_S(1.0, 0.0, 0.0, eta=1.0, N=4, d_g=4, tau=0.25))
     0.0

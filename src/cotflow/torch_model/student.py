@@ -45,7 +45,7 @@ class Student(nn.Module):
         return self.logic(self.pi(x) @ values, states)
 
     def loss(self, x: torch.Tensor) -> torch.Tensor:
-        """Mean cross-entropy over the suffix states of whole sequences x (B, 2L+1), paper Eq. (5)."""
+        """Mean cross-entropy over the suffix states of whole sequences x (B, 2L+1), paper Eq. (7)."""
         targets = x[:, self.cfg.L + 1 :] - self.cfg.d_g
         return cross_entropy(self(x).flatten(0, 1), targets.flatten())
 
