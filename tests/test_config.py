@@ -75,6 +75,11 @@ def test_training_time_is_epochs_over_d_g_N():
         ({"vocabulary": [[0, 1], [1, 1]]}, "vocabulary row 1", "permutation of 0 to 1"),
         ({"vocabulary": [[0, 1], [0, 1]]}, "vocabulary row 1", "distinct"),
         ({"vocabulary": "nowhere.csv"}, "vocabulary = 'nowhere.csv'", "'symmetric'"),
+        ({"vocabulary": "symmetric", "N": -1}, "N = -1", "2"),
+        ({"L": True}, "L = True", "a number"),
+        ({"d_g": 70_000}, "d_g = 70000", "65536"),
+        ({"N": 4096, "d_g": 4096}, "d_g = 4096", "2,147,483,648 at most"),
+        ({"train_epochs": 10**12}, "eval_every = 50", "10,000,000 at most"),
     ],
 )
 def test_a_bad_value_is_refused_by_name_with_what_is_allowed(fields, field, allowed):
@@ -106,6 +111,11 @@ def test_every_field_changes_the_hash():
     assert len({Config().hash, *hashes.values()}) == len(hashes) + 1
 
 
+def test_the_hash_is_pinned():
+    """It may change with the fields alone; no machine and no version of a library has another."""
+    assert Config.preset("main").hash == "7dbf5a0554b33f71"
+
+
 @pytest.mark.parametrize(("field", "value"), CHANGES.items())
 def test_toml_gives_back_the_same_config(tmp_path, field, value):
     cfg = Config.preset("main").replace(**{field: value})
@@ -125,6 +135,21 @@ def test_toml_may_start_from_a_preset_and_names_a_file_it_cannot_read(tmp_path):
     path.write_text("lr = = 1")
     with pytest.raises(ValueError, match=r"config\.toml"):
         Config.from_toml(path)
+
+
+def test_a_vocabulary_may_lie_beside_its_toml_file(tmp_path):
+    (tmp_path / "mine.txt").write_text("1 0 2\n0 2 1\n")
+    path = tmp_path / "config.toml"
+    path.write_text('vocabulary = "mine.txt"\n')
+    assert Config.from_toml(path).vocabulary == ((1, 0, 2), (0, 2, 1))
+    path.write_bytes(b'rope_law = "\xff"\n')
+    with pytest.raises(ValueError, match=r"cannot read the configuration .*config\.toml"):
+        Config.from_toml(path)
+
+
+def test_a_group_takes_its_order_from_N_however_that_is_written():
+    for N in (4, "4", 4.0):
+        assert Config(vocabulary="symmetric", N=N).d_g == 24
 
 
 @given(st.integers(0, 500), st.integers(1, 500))

@@ -8,6 +8,7 @@ import xarray as xr
 
 import cotflow as cf
 from cotflow.files import FileFault
+from cotflow.runs import keep_failure
 from cotflow.trajectory import record_path, trajectory
 
 
@@ -48,6 +49,47 @@ def test_mixed_configs_are_refused_with_the_difference(directory, tiny):
     cf.save(cf.simulate(tiny.replace(lr=0.25), 2, engine="steps", save_params=[5]), record_path(directory, 2))
     with pytest.raises(FileFault, match=r"mixes records.*lr = 0.5 and 0.25"):
         cf.load(directory)
+
+
+def test_records_that_started_elsewhere_do_not_belong_to_the_others(directory, tiny):
+    teacher = cf.Params.teacher(tiny, cf.Task(tiny, 2), margin=5.0)
+    cf.save(cf.simulate(tiny, 2, engine="steps", save_params=[5], params=teacher), record_path(directory, 2))
+    with pytest.raises(FileFault, match="started_from = 'initial' and 'given weights'"):
+        cf.load(directory)
+
+
+def test_a_record_under_another_seeds_name_is_refused(directory, runs):
+    cf.save(runs[0], record_path(directory, 2))
+    with pytest.raises(FileFault, match=r"seed_2\.npz holds seed 0"):
+        cf.load(directory)
+    record_path(directory, 2).rename(directory / "seed_02.npz")
+    with pytest.warns(UserWarning, match="no finished record of seed 2"):
+        assert cf.load(directory).seed.values.tolist() == [0, 1, 3]
+
+
+def test_seeds_that_are_not_numbered_one_by_one_leave_no_gaps(tmp_path, runs):
+    cf.save(runs[0].assign_attrs(seed=20250101), record_path(tmp_path, 20250101))
+    assert cf.load(tmp_path).attrs["missing"] == []
+    keep_failure(tmp_path, 7, "it diverged", runs[1])
+    with pytest.warns(UserWarning, match="no finished record of seed 7"):
+        assert cf.load(tmp_path).attrs["missing"] == [7]
+
+
+def test_weights_are_those_of_their_epoch_in_a_part_of_a_run_too(runs):
+    run = runs[0]
+    early, late = run.isel(epoch=slice(0, 2)), run.isel(epoch=slice(2, None))
+    assert np.array_equal(cf.Params.of(early).m, run.final_m)
+    with pytest.raises(ValueError, match=r"epoch = 10 has no saved weights; allowed: \[0, 5, 60\]"):
+        cf.Params.of(early, 10)
+    assert np.array_equal(cf.Params.of(late, 60).m, run.final_m)
+    assert np.array_equal(cf.Params.of(run.isel(epoch=-1), 0).m, run.initial_m)
+    with pytest.raises(ValueError, match="epoch = 20"):
+        cf.Params.of(late, 20)
+
+
+def test_what_json_cannot_hold_is_told(runs, tmp_path):
+    with pytest.raises(ValueError, match="attributes of the trajectory hold what JSON cannot"):
+        cf.save(runs[0].assign_attrs(notes=np.zeros(2)), tmp_path / "x.npz")
 
 
 def test_a_choice_of_seed_is_asked_for(directory):

@@ -91,13 +91,28 @@ def test_permutations_come_from_a_file(tmp_path, suffix):
         ([[0, 1], [1]], "different lengths"),
         ([0, 1, 2], r"shape \(3,\)"),
         ([[0.5, 1.0]], "whole numbers"),
-        ([[1, 2]], "row 0 is not a permutation of 0 to 1"),
+        ([[1, 2]], "row 0 is not a permutation of 0 to 1; numbering starts at 0"),
+        ([[0, 2]], "row 0 is not a permutation of 0 to 1$"),
+        ([[0, float("nan")]], "whole numbers"),
         (np.zeros((0, 3)), "non-empty"),
     ],
 )
 def test_what_is_no_table_of_permutations_is_refused(source, message):
     with pytest.raises(ValueError, match=message):
         read_permutations(source)
+
+
+def test_files_as_spreadsheets_write_them(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_bytes(b"\xef\xbb\xbfto_a,to_b,to_c\r\n1,2,0\r\n0,2,1\r\n")
+    assert read_permutations(path) == ((1, 2, 0), (0, 2, 1))
+    for content, told in (("0,,1\n", "could not convert"), ("0,1\n0\n", "different lengths"), ("", "non-empty")):
+        path.write_text(content)
+        with pytest.raises(ValueError, match=told):
+            read_permutations(path)
+    (tmp_path / "empty.npy").touch()
+    with pytest.raises(ValueError, match="readable file"):
+        read_permutations(tmp_path / "empty.npy")
 
 
 def test_orders_grow_like_factorials():

@@ -43,6 +43,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         _leave(130, interruption or "interrupted")
     except (RuntimeError, OSError) as error:
         _leave(1, error)
+    except MemoryError as error:
+        _leave(1, f"there is not enough memory for this ({error or 'none is left'})")
     raise SystemExit(0)
 
 

@@ -10,15 +10,26 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from .vocabulary import GROUPS, check_permutations, group_order, read_permutations
 
-Positive = Annotated[int, Field(ge=1)]
+Positive = Annotated[int, Field(ge=1, le=2**31)]
 Name = Literal["random", "symmetric", "cyclic", "dihedral", "alternating"]
 
 #: The number of seeds in both tables of the paper. It belongs to an ensemble, not to a run: `--seeds 0:100`.
 PAPER_SEEDS = 100
+#: Beyond these no memory holds a run, whatever the machine.
+MOST_EVALUATIONS, MOST_WEIGHTS = 10**7, 2**31
 
 
 class Config(BaseModel):
@@ -37,11 +48,11 @@ class Config(BaseModel):
     """Number of states; permutations act on {0, ..., N-1}."""
     L: Annotated[int, Field(ge=1, le=4096)] = 10
     """Number of steps: actions g_1..g_L, predicted states s_1..s_L."""
-    d_g: Positive = 32
+    d_g: Annotated[int, Field(ge=1, le=65_536)] = 32
     """Number of distinct permutations in the action vocabulary."""
-    d_h: Annotated[int, Field(ge=2)] = 128
+    d_h: Annotated[int, Field(ge=2, le=65_536)] = 128
     """Head dimension of keys and queries; even, d_h/2 RoPE planes."""
-    d_model: Positive = 1
+    d_model: Annotated[int, Field(ge=1, le=65_536)] = 1
     """Dimension of the token embedding that keys and queries see; 1 in the paper."""
     n_train_seq: Positive = 32_768
     """Number of training sequences."""
@@ -61,7 +72,7 @@ class Config(BaseModel):
     """Base of the power-law RoPE frequencies."""
     rope_law: Literal["power-2pi", "power", "linear"] = "power-2pi"
     """Frequencies w_n, n = 0..d_h/2-1: 2π θ^(-2n/d_h) (main text), θ^(-2n/d_h) (robustness), or 2π (n+1) / d_h (linear)."""
-    train_epochs: Annotated[int, Field(ge=0)] = 20_000
+    train_epochs: Annotated[int, Field(ge=0, le=2**53)] = 20_000
     """Passes over the training set; one optimiser step each where training is full batch."""
     eval_every: Positive = 50
     """Epochs between evaluations."""
@@ -83,6 +94,13 @@ class Config(BaseModel):
             super().__init__(**fields)
         except ValidationError as error:
             raise ValueError(_one_sentence(error)) from None
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_truth_for_a_number(cls, value: Any, info: ValidationInfo) -> Any:
+        if isinstance(value, bool) and cls.model_fields[str(info.field_name)].annotation is not bool:
+            raise ValueError(f"{info.field_name} = {value!r} is not allowed; allowed: a number or a name")
+        return value
 
     @field_validator("vocabulary", mode="after")
     @classmethod
@@ -117,12 +135,18 @@ class Config(BaseModel):
 
     @classmethod
     def from_toml(cls, path: str | Path) -> Config:
-        """Read a TOML file of fields; a key `preset` names the configuration that they change."""
+        """Read a TOML file of fields; a key `preset` names the configuration that they change.
+
+        A file of permutations that is not where the process is may be beside the TOML file.
+        """
         try:
             with open(path, "rb") as file:
                 fields = tomllib.load(file)
-        except (OSError, tomllib.TOMLDecodeError) as error:
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise ValueError(f"cannot read the configuration {path}: {error}") from None
+        named = fields.get("vocabulary")
+        if isinstance(named, str) and not Path(named).exists() and (beside := Path(path).parent / named).exists():
+            fields["vocabulary"] = str(beside)
         return cls.preset(str(fields.pop("preset", "main")), **fields)
 
     def to_toml(self) -> str:
@@ -131,7 +155,10 @@ class Config(BaseModel):
 
     @property
     def hash(self) -> str:
-        """Sixteen hex digits over every field (all of them change a result); stable between machines and versions."""
+        """Sixteen hex digits over every field (all of them change a result); the same on every machine.
+
+        A version that has other fields has other hashes: what decides whether records belong together is the fields themselves.
+        """
         text = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -190,13 +217,21 @@ def _fill_derived(fields: dict[str, Any]) -> dict[str, Any]:
     if "n_train_seq" in fields:
         fields.setdefault("batch_size", fields["n_train_seq"])
     vocabulary = fields.get("vocabulary", "random")
-    N = fields.get("N", Config.model_fields["N"].default)
+    N = _whole(fields.get("N", Config.model_fields["N"].default))
     if _is_own(vocabulary):
         own = read_permutations(vocabulary)
         return {"N": len(own[0]), "d_g": len(own), **fields, "vocabulary": own}
-    if vocabulary in GROUPS and "d_g" not in fields and isinstance(N, int):
+    if vocabulary in GROUPS and "d_g" not in fields and N is not None and N >= 2:
         return {**fields, "d_g": group_order(vocabulary, N)}
     return fields
+
+
+def _whole(value: Any) -> int | None:
+    """A whole number as pydantic reads it from 5, 5.0 or "5"; None for what is none."""
+    try:
+        return None if isinstance(value, bool) else TypeAdapter(int).validate_python(value)
+    except ValidationError:
+        return None
 
 
 def _impossible(c: Config) -> list[tuple[bool, str]]:
@@ -212,6 +247,15 @@ def _impossible(c: Config) -> list[tuple[bool, str]]:
         (
             c.train_epochs > 0 and c.eval_every > c.train_epochs,
             f"eval_every = {c.eval_every} exceeds train_epochs = {c.train_epochs}; allowed: 1 to {c.train_epochs}",
+        ),
+        (
+            c.train_epochs // c.eval_every > MOST_EVALUATIONS,
+            f"eval_every = {c.eval_every} makes {c.train_epochs // c.eval_every:,} evaluations of train_epochs = "
+            f"{c.train_epochs}; allowed: {MOST_EVALUATIONS:,} at most",
+        ),
+        (
+            c.d_g * c.N**2 > MOST_WEIGHTS,
+            f"d_g = {c.d_g} matrices of N = {c.N} states have {c.d_g * c.N**2:,} entries; allowed: {MOST_WEIGHTS:,} at most",
         ),
     ]
     if isinstance(c.vocabulary, tuple):

@@ -29,6 +29,10 @@ class BudgetExceeded(RunFailed):
     """An adaptive engine needed more gradients than it was allowed."""
 
 
+class Busy(RuntimeError):
+    """Something that another process has in its hands."""
+
+
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C: the run was stopped; the message says how to go on."""
 

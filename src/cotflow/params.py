@@ -54,6 +54,10 @@ class Params:
         """
         if not vector_keys(cfg):
             raise ValueError("the teacher's attention needs fix_embedding = True and d_model = 1")
+        if task.permutations.shape != (cfg.d_g, cfg.N):
+            raise ValueError(f"task has permutations of shape {task.permutations.shape}; this config needs {(cfg.d_g, cfg.N)}")
+        if not 0 < margin < np.inf:
+            raise ValueError(f"margin = {margin!r} is not allowed; allowed: positive numbers")
         w_q, w_k = _retrieval(cfg, margin)
         return cls(w_q, w_k, scale * task.teacher).astype(cfg.dtype)
 

@@ -21,6 +21,8 @@ import xarray as xr
 from .config import Config
 from .files import FORMAT, FileFault, read_archive, write_archive
 from .params import Params
+from .seeds import write_seeds
+from .task import check_seed
 
 SPLITS = ("train", "test")
 #: Dimensions of every variable after `epoch`, with what it is; those in `_ALONG_SPLIT` have `split` too in a simulation.
@@ -47,8 +49,10 @@ _WEIGHT_DIMS = {
 }
 #: Attributes that differ between two runs with the same result.
 VOLATILE = ("wall_seconds", "created", "host_threads")
-#: Attributes that make up a record's identity, beside seed and weights at the start.
-IDENTITY = ("config_hash", "engine", "backend", "rtol", "atol", "format")
+#: Attributes that make up a record's identity, beside its configuration and seed.
+IDENTITY = ("engine", "backend", "rtol", "atol", "started_from", "format")
+#: Gaps in the numbering of seeds are told up to here; beyond, seeds are not numbered one by one.
+GAPS = 1000
 
 
 def trajectory(cfg: Config, epochs: Sequence[int] | np.ndarray, curves: Mapping[str, np.ndarray], **attrs: Any) -> xr.Dataset:
@@ -95,7 +99,7 @@ def with_weights(
     run: xr.Dataset, initial: Params, final: Params | None, snapshots: Mapping[int, Params] | None = None
 ) -> xr.Dataset:
     """Add a run's weights: `initial_*`, `final_*` (of its last epoch), and `snapshot_*` along `snapshot` (epochs)."""
-    run = run.copy()
+    run = run.assign_attrs(final_epoch=int(run.epoch[-1]))
     for stage, params in (("initial", initial), ("final", final)):
         for name, value in params.items() if params else ():
             run[f"{stage}_{name}"] = (_WEIGHT_DIMS[name][: value.ndim], value)
@@ -111,12 +115,12 @@ def weights_of(run: xr.Dataset, epoch: int | None = None) -> dict[str, np.ndarra
     """Blocks of weights in a record: final ones by default, else those of epoch 0 or of a snapshot."""
     if "seed" in run.dims:
         raise ValueError("these are several seeds; choose one first: Params.of(runs.sel(seed=0))")
-    last = int(run.epoch[-1])
-    stage = "final" if epoch is None or epoch == last else "initial" if epoch == int(run.epoch[0]) else "snapshot"
+    last = run.attrs.get("final_epoch")
+    stage = "final" if epoch is None or epoch == last else "initial" if epoch == 0 else "snapshot"
     if stage == "snapshot":
         saved = [int(e) for e in run.snapshot] if "snapshot" in run.coords else []
         if epoch not in saved:
-            raise ValueError(f"epoch = {epoch} has no saved weights; allowed: {sorted({0, *saved, last})}")
+            raise ValueError(f"epoch = {epoch} has no saved weights; allowed: {sorted({0, *saved, *([last] if last else [])})}")
         run = run.sel(snapshot=epoch)
     blocks = {name: run[f"{stage}_{name}"].values for name in _WEIGHT_DIMS if f"{stage}_{name}" in run}
     if not blocks:
@@ -131,6 +135,10 @@ def save(run: xr.Dataset, path: str | Path) -> Path:
     dims = {str(name): list(map(str, value.dims)) for name, value in run.variables.items()}
     notes = {str(name): dict(value.attrs) for name, value in run.variables.items() if value.attrs}
     meta = {"dims": dims, "coords": [str(c) for c in run.coords], "attrs": run.attrs, "notes": notes}
+    try:
+        json.dumps(meta)
+    except TypeError as error:
+        raise ValueError(f"attributes of the trajectory hold what JSON cannot ({error})") from None
     write_archive(path, "trajectory", arrays, meta)
     return path
 
@@ -138,25 +146,37 @@ def save(run: xr.Dataset, path: str | Path) -> Path:
 def load(path: str | Path, seeds: Iterable[int] | None = None, weights: bool = True) -> xr.Dataset:
     """Load one record, or all seeds of a directory as one Dataset with dimension `seed`.
 
-    Records of different identity (config, engine, tolerances, backend) are refused. `attrs["missing"]` lists the seeds that
-    are not there: of `seeds`, or else gaps in the numbering and unfinished runs; a warning says so.
-    `weights=False` leaves weights out.
+    Records of different identity (config, engine, tolerances, backend, start) are refused. `attrs["missing"]` lists the seeds
+    that are not there: of `seeds`, or else unfinished and failed runs, and gaps in the numbering where it has few; a warning
+    says so. `weights=False` leaves weights out.
     """
     path = Path(path)
     if not path.is_dir():
+        if seeds is not None:
+            raise ValueError(f"seeds belong to a directory of records; {path} is none")
         return _load_file(path, weights)
-    wanted = None if seeds is None else sorted({int(seed) for seed in seeds})
+    wanted = None if seeds is None else sorted({check_seed(seed) for seed in seeds})
     found = {seed: file for seed, file in record_files(path).items() if wanted is None or seed in wanted}
     if not found:
-        raise FileFault(f"{path} holds no finished records (seed_*.npz)" + ("" if wanted is None else f" of seeds {wanted}"))
+        told = "" if wanted is None else f" of seeds {write_seeds(wanted)}"
+        raise FileFault(f"{path} holds no finished records (seed_*.npz){told}")
     records = [_read(file, weights) for file in found.values()]
+    for (seed, file), record in zip(found.items(), records, strict=True):
+        if record.attrs.get("seed", seed) != seed:
+            raise FileFault(f"{file} holds seed {record.attrs['seed']}; give it its own name back")
     _require_one_identity([record.attrs for record in records], list(found.values()))
-    missing = sorted(set(wanted or [*range(max(found)), *unfinished(path)]) - set(found))
+    missing = sorted((_expected(path, found) if wanted is None else set(wanted)) - set(found))
     if missing:
-        warnings.warn(f"{path}: no finished record of seed {', '.join(map(str, missing))}", stacklevel=2)
+        warnings.warn(f"{path}: no finished record of seed {write_seeds(missing)}", stacklevel=2)
     data = _stack(records, list(found))
     data.attrs["missing"] = missing
     return data
+
+
+def _expected(path: Path, found: Iterable[int]) -> set[int]:
+    """Seeds that a directory should hold: those that were begun, and all from 0 to the last where seeds are numbered so."""
+    begun, last = {*unfinished(path), *failed_files(path)}, max(found)
+    return begun | (set(range(last)) if last - len(list(found)) < GAPS else set())
 
 
 def record_path(directory: str | Path, seed: int) -> Path:
@@ -217,8 +237,9 @@ class _Record:
 
 
 def _numbered(directory: Path, pattern: str) -> dict[int, Path]:
+    """Files by the number in their names, written without leading zeros."""
     matches = ((re.fullmatch(pattern, file.name), file) for file in directory.iterdir())
-    return dict(sorted((int(match[1]), file) for match, file in matches if match))
+    return dict(sorted((int(match[1]), file) for match, file in matches if match and match[1] == str(int(match[1]))))
 
 
 def _load_file(path: Path, weights: bool) -> xr.Dataset:
@@ -246,10 +267,11 @@ def _require_one_identity(attrs: list[dict[str, Any]], files: list[Path]) -> Non
     first = {key: attrs[0].get(key) for key in IDENTITY}
     for each, file in zip(attrs, files, strict=True):
         other = {key: (first[key], each.get(key)) for key in IDENTITY if each.get(key) != first[key]}
-        if other:
-            other.pop("config_hash", None)
+        if each.get("config") != attrs[0].get("config"):  # as text: a thousand of them are compared at once
             mine, theirs = (Config(**json.loads(a["config"])) for a in (attrs[0], each))
-            told = ", ".join(f"{key} = {a!r} and {b!r}" for key, (a, b) in {**mine.difference(theirs), **other}.items())
+            other = {**mine.difference(theirs), **other}
+        if other:
+            told = ", ".join(f"{key} = {a!r} and {b!r}" for key, (a, b) in other.items())
             raise FileFault(
                 f"{file.parent} mixes records that do not belong together: {files[0].name} and {file.name} have {told}"
             )
@@ -260,8 +282,10 @@ def _stack(records: list[_Record], seeds: list[int]) -> xr.Dataset:
     first = records[0]
     shapes = {name: value.shape for name, value in first.arrays.items()}
     for record in records[1:]:
-        if {name: value.shape for name, value in record.arrays.items()} != shapes:
-            raise FileFault("these records hold different variables (were some saved with other snapshots?)")
+        other = {name: value.shape for name, value in record.arrays.items()}
+        if other != shapes:
+            told = ", ".join(sorted(name for name in other.keys() | shapes if other.get(name) != shapes.get(name))[:3])
+            raise FileFault(f"these records hold different variables ({told}): were some saved with other snapshots?")
     shared = first.labelled()
     variables = {
         name: (("seed", *value.dims), np.stack([record.arrays[str(name)] for record in records]), value.attrs)

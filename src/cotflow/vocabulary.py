@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +81,7 @@ def read_permutations(source: Any) -> tuple[tuple[int, ...], ...]:
         raise ValueError("vocabulary has rows of different lengths; allowed: a rectangular (d_g, N) array") from None
     if table.ndim != 2 or table.size == 0:
         raise ValueError(f"vocabulary has shape {table.shape}; allowed: a non-empty (d_g, N) array, one permutation a row")
-    if not np.issubdtype(table.dtype, np.number) or not np.array_equal(table, table.astype(np.int64)):
+    if table.dtype.kind not in "iuf" or not np.isfinite(table).all() or not np.array_equal(table, np.rint(table)):
         raise ValueError("vocabulary holds entries that are not whole numbers; allowed: 0 to N-1")
     return check_permutations(tuple(tuple(int(x) for x in row) for row in table))
 
@@ -90,20 +91,24 @@ def check_permutations(rows: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ..
     N = len(rows[0]) if rows else 0
     for a, row in enumerate(rows):
         if sorted(row) != list(range(N)):
-            raise ValueError(f"vocabulary row {a} is not a permutation of 0 to {N - 1}")
+            hint = "; numbering starts at 0" if sorted(row) == list(range(1, N + 1)) else ""
+            raise ValueError(f"vocabulary row {a} is not a permutation of 0 to {N - 1}{hint}")
     if len(set(rows)) < len(rows):
         repeat = next(a for a, row in enumerate(rows) if row in rows[:a])
         raise ValueError(f"vocabulary row {repeat} repeats row {rows.index(rows[repeat])}; the permutations must be distinct")
     return rows
 
 
-def _read_file(path: Path) -> np.ndarray:
+def _read_file(path: Path) -> Any:
+    """The numbers of a file, a row a line; a first line of names is skipped."""
     try:
         if path.suffix == ".npy":
             return np.load(path, allow_pickle=False)
-        text = path.read_text().replace(",", " ")
-        return np.array([[float(x) for x in line.split()] for line in text.splitlines() if line.strip()])
-    except (OSError, ValueError) as error:
+        lines = [line for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+        if lines and re.search(r"[a-df-zA-Z_]", lines[0]):
+            lines = lines[1:]
+        return [[float(x) for x in (line.split(",") if "," in line else line.split())] for line in lines]
+    except (OSError, ValueError, EOFError) as error:
         raise ValueError(
             f"vocabulary = {str(path)!r} is neither 'random', {', '.join(map(repr, GROUPS))} nor a readable file of "
             f"permutations ({error})"

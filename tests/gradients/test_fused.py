@@ -17,6 +17,7 @@ from cotflow.attention import frequencies, scores_pull_back
 from cotflow.gradients import backend as make_backend
 from cotflow.gradients import fused, gradient, rollout, threads
 from cotflow.gradients import plan as plan_module
+from cotflow.task import Split
 
 SIZES = [
     {"N": 2, "L": 1, "d_g": 1, "d_h": 2},
@@ -55,6 +56,16 @@ def test_loss_and_gradient_are_the_oracles(size):
 @pytest.mark.parametrize("size", [*SIZES[1:], {"N": 128, "L": 2, "d_g": 3, "d_h": 2, "n_train_seq": 20}], ids=str)
 def test_single_precision_rounds_the_same_gradient(size):
     check(*problem(size, dtype="float32"), tolerance=1e-5)
+
+
+def test_sums_of_many_items_lose_nothing_in_single_precision():
+    """Half a million items of three states and two actions: a running sum in single precision would be wrong by 1e-3."""
+    cfg, task, params = problem({"N": 3, "L": 64, "d_g": 2, "d_h": 6}, n_train_seq=8192, dtype="float32")
+    loss, found = gradient(cfg, params, task.train)
+    exact = gradient(cfg.replace(dtype="float64"), params.astype("float64"), task.train)
+    assert loss == pytest.approx(exact[0], rel=1e-7)
+    for (name, x), (_, y) in zip(found.items(), exact[1].items(), strict=True):
+        np.testing.assert_allclose(x, y, rtol=0, atol=2e-6 * abs(y).max(), err_msg=name)
 
 
 @settings(max_examples=25, deadline=None)
@@ -245,6 +256,19 @@ def test_small_variances_beside_a_large_margin_are_kept_in_single_precision(scal
     for name in ("var_k", "var_o"):
         # the logits themselves are rounded to half a unit of 2^-24 of their size
         assert getattr(found, name) == pytest.approx(exact[name], rel=2e-3, abs=(scale * 2.0**-24) ** 2), name
+
+
+def test_weights_that_are_not_finite_roll_out_to_nothing():
+    cfg, task, params = problem(SIZES[1])
+    broken = cf.Params(params.w_q, params.w_k, np.full_like(params.m, np.nan))
+    with pytest.raises(ValueError, match=r"params\.m holds weights that are not finite"):
+        rollout(cfg, broken, task.test.actions, task.test.states[:, 0])
+
+
+def test_sequences_in_any_order_of_bytes(tiny):
+    task, params = cf.Task(tiny, 0), cf.Params.initial(tiny, 0)
+    foreign = Split(task.train.actions.astype(">i8"), task.train.states.astype(">i4"))
+    assert gradient(tiny, params, foreign)[0] == gradient(tiny, params, task.train)[0]
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import Parameter
+from cyclopts import Parameter, Token
 
 from ..config import PRESETS, Config
 
@@ -60,6 +61,17 @@ if TYPE_CHECKING:
 else:
     Fields = Parameter(name="*", name_transform=_as_written)(_fields())
 
+
+def _whole(kind: Any, tokens: Sequence[Token]) -> int:
+    """A whole number, also as 1e4; Cyclopts itself rounds what is none."""
+    [token] = tokens
+    number = _number(token.value.removeprefix("-"))
+    if not isinstance(number, int):
+        raise ValueError(f"{token.value!r} is not allowed; allowed: whole numbers")
+    return -number if token.value.startswith("-") else number
+
+
+Whole = Annotated[int | None, Parameter(converter=_whole)]
 PresetFlag = Annotated[str | None, Parameter(help=f"Start from a preset: {', '.join(PRESETS)}.", group="Configuration")]
 ConfigFlag = Annotated[Path | None, Parameter(help="Start from a TOML file of fields.", group="Configuration")]
 SeedsFlag = Annotated[str | None, Parameter(help="Seeds, as 0:100 (100 excluded) or 0,3,7.")]

@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from ..seeds import parse_seeds
-from .options import ConfigFlag, Fields, PresetFlag, build_config
+from .options import ConfigFlag, Fields, PresetFlag, Whole, build_config
 
 
 def reproduce(
@@ -18,7 +18,7 @@ def reproduce(
         bool, Parameter(help="Also the second table (Figures 7 to 10), variations, one seed step by step.", negative="")
     ] = False,
     out: Annotated[Path, Parameter(help="Directory of all results.")] = Path("results"),
-    workers: Annotated[int | None, Parameter(help="Processes; as many as cores by default.")] = None,
+    workers: Annotated[Whole, Parameter(help="Processes; as many as cores by default.")] = None,
     preset: PresetFlag = None,
     config: ConfigFlag = None,
     fields: Fields | None = None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from cyclopts import Parameter
 
-from .options import ConfigFlag, Fields, PresetFlag, SeedsFlag, build_config
+from .options import ConfigFlag, Fields, PresetFlag, SeedsFlag, Whole, build_config
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -56,15 +56,15 @@ def theory(
     tier: Annotated[str, Parameter(help="closure, quenched, column, early or onset.")],
     /,
     *,
-    seed: Annotated[int | None, Parameter(help="Whose initial weights tiers 2 and 3 start from; 0 by default.")] = None,
+    seed: Annotated[Whole, Parameter(help="Whose initial weights tiers 2 and 3 start from; 0 by default.")] = None,
     seeds: SeedsFlag = None,
-    draws: Annotated[int | None, Parameter(help="Instead of seeds: so many drawn at random.")] = None,
+    draws: Annotated[Whole, Parameter(help="Instead of seeds: so many drawn at random.")] = None,
     data: Annotated[
         str | None, Parameter(help="training: tiers 2 and 3 know the seed's training set by a few numbers; population: nothing.")
     ] = None,
     noise: Annotated[str | None, Parameter(help="Tier 2: averaged, or mean for the simpler form.")] = None,
-    contexts: Annotated[int | None, Parameter(help="Tier 3: sequences on which accuracies are measured.")] = None,
-    power: Annotated[int | None, Parameter(help="Tier 1: 2 closes with A²(1-A)².")] = None,
+    contexts: Annotated[Whole, Parameter(help="Tier 3: sequences on which accuracies are measured.")] = None,
+    power: Annotated[Whole, Parameter(help="Tier 1: 2 closes with A²(1-A)².")] = None,
     tau: Annotated[float | None, Parameter(help="Tier 1: overlap of different teacher matrices; 1/N by default.")] = None,
     zeta: Annotated[float | None, Parameter(help="Tier 1: the conserved sum of the logits; 0 by default.")] = None,
     variances: Annotated[

@@ -23,7 +23,7 @@ from ..runs import train as train_seed
 from ..seeds import parse_seeds
 from ..task import Task
 from ..trajectory import load, record_files, record_path
-from .options import ConfigFlag, Fields, PresetFlag, SeedsFlag, build_config
+from .options import ConfigFlag, Fields, PresetFlag, SeedsFlag, Whole, build_config
 
 
 @Parameter(name="*", name_transform=lambda name: name)
@@ -33,11 +33,11 @@ class Running:
 
     engine: Annotated[str, Parameter(help="leap, flow or steps.")] = "leap"
     backend: Annotated[str, Parameter(help="fused or torch.")] = "fused"
-    threads: Annotated[int | None, Parameter(help="Threads of the fused kernel.")] = None
+    threads: Annotated[Whole, Parameter(help="Threads of the fused kernel.")] = None
     device: Annotated[str | None, Parameter(help="PyTorch device, such as cuda.")] = None
     rtol: Annotated[float | None, Parameter(help="Relative tolerance of an adaptive engine.")] = None
     atol: Annotated[float | None, Parameter(help="Absolute tolerance of an adaptive engine.")] = None
-    max_gradients: Annotated[int | None, Parameter(help="Gradients an adaptive engine may spend.")] = None
+    max_gradients: Annotated[Whole, Parameter(help="Gradients an adaptive engine may spend.")] = None
     checkpoint_every: Annotated[float, Parameter(help="Seconds between checkpoints.")] = 30.0
 
     def options(self) -> dict[str, Any]:
@@ -47,7 +47,7 @@ class Running:
 
 def train(
     *,
-    seed: int | None = None,
+    seed: Annotated[Whole, Parameter(help="One seed; 0 by default.")] = None,
     seeds: SeedsFlag = None,
     dir: Annotated[Path, Parameter(help="Directory of the records, one seed_N.npz a seed.")] = Path("results/train"),
     preset: PresetFlag = None,
@@ -58,7 +58,7 @@ def train(
     save_params: Annotated[
         str | None, Parameter(name="--save_params", help="Epochs whose weights to keep, as 0,500,1000.")
     ] = None,
-    workers: Annotated[int | None, Parameter(help="Processes for several seeds; by default as many as cores.")] = None,
+    workers: Annotated[Whole, Parameter(help="Processes for several seeds; by default as many as cores.")] = None,
     running: Running | None = None,
     fields: Fields | None = None,
 ) -> None:
@@ -69,7 +69,7 @@ def train(
     chosen = parse_seeds(seeds) if seeds is not None else [0 if seed is None else seed]
     options = (running or Running()).options()
     if save_params is not None:
-        options["save_params"] = [int(epoch) for epoch in save_params.split(",")]
+        options["save_params"] = saved_epochs(save_params)
     starts = {each: starting_point(start, cfg, each) for each in chosen} if start is not None else {}
     if len(chosen) > 1:
         train_several(cfg, chosen, dir, workers, options, starts)
@@ -93,6 +93,14 @@ def train_several(
             print(summary(load(path, weights=False), path, seed in there))
     if records.failures:
         raise EnsembleFailed(told(records.failures, len(seeds)))
+
+
+def saved_epochs(text: str) -> list[int]:
+    """Epochs from "0,500,1000"."""
+    try:
+        return [int(epoch) for epoch in text.split(",")]
+    except ValueError:
+        raise ValueError(f"save_params = {text!r} is not allowed; allowed: epochs, as 0,500,1000") from None
 
 
 def starting_point(start: str, cfg: Config, seed: int) -> Params:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import time
-from collections.abc import Callable, Iterable, Mapping
-from numbers import Integral, Real
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +17,14 @@ from ..files import FORMAT
 from ..gradients.backends import Backend
 from ..gradients.backends import backend as make_backend
 from ..observables import teacher_overlap
-from ..params import Params, require_vector_keys
+from ..params import Params
 from ..task import Task
 from ..trajectory import trajectory, with_weights
 from .drive import Checkpoint, Progress, drive
 from .engine import Engine
+from .options import ENGINES, check_config, check_options, refuse, tolerances
 from .recorder import Recorder
 
-ENGINES = ("leap", "flow", "steps")
-#: What an adaptive engine aims at unless it is told otherwise.
-TOLERANCES = {"rtol": 1e-5, "atol": 1e-5}
 __all__ = ["ENGINES", "Progress", "refuse", "simulate", "tolerances"]
 
 
@@ -61,8 +57,8 @@ def simulate(
     params
         Weights to start from, instead of `Params.initial(cfg, seed)`.
     rtol, atol, max_gradients
-        Tolerances and budget of the adaptive engines; their defaults, 1e-5 and 2,000, where None. They bound errors in the
-        weights; errors of the loss between steps are of the same order, not bounded.
+        Tolerances and budget of the adaptive engines; their defaults, 1e-5 and 2,000, where None. They bound the error that one
+        step makes in each block of weights (root mean square); errors of the loss between steps are of the same order.
     save_params
         Epochs whose weights the record keeps along `snapshot`.
     checkpoint
@@ -72,12 +68,17 @@ def simulate(
     progress
         Called with a `Progress` after every evaluation.
     """
+    given = {"engine": engine, "backend": backend, "rtol": rtol, "atol": atol, "max_gradients": max_gradients}
+    given |= {"save_params": save_params, "checkpoint_every": checkpoint_every, "threads": threads, "device": device}
+    options = check_options(given)
+    check_config(cfg, options)
     made = make_backend(backend, threads, device)
     task = Task(cfg, seed)
-    start = Params.initial(cfg, task.seed) if params is None else finite(params.check(cfg))
-    aims = tolerances(engine, {"rtol": rtol, "atol": atol})
-    runner = make_engine(engine, cfg, task, start, made, **aims, **_positive({"max_gradients": max_gradients}))
-    recorder = Recorder(cfg, task, made, save_params)
+    start = Params.initial(cfg, task.seed) if params is None else weights(cfg, params)
+    aims = tolerances(engine, options)
+    budget = {"max_gradients": int(max_gradients)} if max_gradients is not None else {}
+    runner = make_engine(engine, cfg, task, start, made, **aims, **budget)
+    recorder = Recorder(cfg, task, made, options["save_params"])
     origin = {
         **cfg.model_dump(mode="json"),
         "seed": task.seed,
@@ -92,22 +93,19 @@ def simulate(
     rest.resume(runner, recorder)
 
     def result(status: str) -> xr.Dataset:
-        run = trajectory(
-            cfg,
-            recorder.epochs,
-            recorder.curves(),
-            kind="simulation",
-            seed=task.seed,
-            engine=engine_name(engine),
-            backend=made.name,
-            status=status,
-            gradients=runner.gradients,
-            wall_seconds=rest.seconds,
-            created=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            tau=teacher_overlap(task.permutations),
-            started_from="initial" if params is None else "given weights",
-            **runner.report(),
-        )
+        known = {
+            "kind": "simulation",
+            "seed": task.seed,
+            "engine": engine_name(engine),
+            "backend": made.name,
+            "status": status,
+            "gradients": runner.gradients,
+            "wall_seconds": rest.seconds,
+            "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "tau": teacher_overlap(task.permutations),
+            "started_from": "initial" if params is None else "given weights",
+        }
+        run = trajectory(cfg, recorder.epochs, recorder.curves(), **{**runner.report(), **known})
         return with_weights(run, start, runner.params if status == "done" else recorder.latest, recorder.snapshots)
 
     try:
@@ -146,41 +144,12 @@ def make_engine(
     raise ValueError(f"engine = {name!r} does not exist; allowed: {', '.join(ENGINES)}")
 
 
-def tolerances(engine: str | Callable[..., Engine], given: Mapping[str, Any]) -> dict[str, float]:
-    """The tolerances that a run has when these are given (None: not given); with seed and weights they make its identity.
-
-    >>> tolerances("leap", {"rtol": 1e-7})
-    {'rtol': 1e-07, 'atol': 1e-05}
-    """
-    own = TOLERANCES if engine in ("leap", "flow") else {}
-    return {**own, **_positive({name: given.get(name) for name in TOLERANCES})}
-
-
-def refuse(cfg: Config, engine: str | Callable[..., Engine], backend: str | Backend) -> None:
-    """Say in one sentence what an engine and a backend cannot represent, before anything is begun."""
-    if backend == "fused":
-        require_vector_keys(cfg, "backend 'fused'")
-    if engine in ("leap", "flow"):
-        from .leap import refuse as refuse_leaps
-
-        refuse_leaps(cfg, str(engine))
-
-
-def finite(params: Params) -> Params:
-    """Pass on weights to start from, unless there is one that is not finite."""
+def weights(cfg: Config, params: Any) -> Params:
+    """Pass on weights to start from in a config's precision, unless there is one that is not finite."""
+    if not isinstance(params, Params):
+        raise ValueError(f"params is of type {type(params).__name__}; allowed: Params, which cf.Params.of(run) makes of a record")
+    params = params.check(cfg)
     for name, value in params.items():
         if not np.isfinite(value).all():
             raise ValueError(f"params.{name} holds {np.count_nonzero(~np.isfinite(value))} weights that are not finite")
     return params
-
-
-def _positive(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Those that are given, as plain positive numbers; whole ones stay whole."""
-    found = {}
-    for name, value in given.items():
-        if value is None:
-            continue
-        if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < math.inf:
-            raise ValueError(f"{name} = {value!r} is not allowed; allowed: positive numbers")
-        found[name] = int(value) if isinstance(value, Integral) else float(value)
-    return found

@@ -131,7 +131,9 @@ class Adams:
             return None
         table = self._differences(g, self.epoch + h)
         step_table = np.vstack([self.table[:q], table[q : q + 1]])
-        before = self.x if h <= 1 else law.carry(self.x, self.nodes[:q], step_table, self.epoch, h - 1)
+        before = self.x
+        if law.rule.discrete and h > 1:
+            before = law.carry(self.x, self.nodes[:q], step_table, self.epoch, h - 1)
         corrected = law.carry(self.x, self.nodes[:q], step_table, self.epoch, h)
         error = float(self._sizes((corrected - predicted)[None])[0])
         if not math.isfinite(error) and not self._exact(h):

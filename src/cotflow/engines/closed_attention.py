@@ -22,11 +22,14 @@ from .curvature import hessian
 from .descent import Descent
 from .quadrature import Rule, combine
 
+# An error, relative to the weights, that is no error but rounding
+ROUNDING = 1e-14
+
 
 class ClosedAttention:
     """Signal g = (dloss/dpi, pi, force on m), for weights x = (w_q, w_k, m) in one vector.
 
-    Under the rule of integrals keys and queries follow their flow to `tolerance` instead of their steps.
+    Under the rule of integrals keys and queries follow their flow instead of their steps, to a hundredth of the tolerances.
     """
 
     def __init__(
@@ -37,9 +40,10 @@ class ClosedAttention:
         split: Split,
         like: Params,
         decays: np.ndarray,
-        tolerance: float,
+        rtol: float,
+        atol: float,
     ) -> None:
-        self.rule, self.tolerance = rule, tolerance
+        self.rule, self.rtol, self.atol = rule, rtol, atol
         self.cfg, self.descent, self.split, self.like = cfg, descent, split, like
         self.decays: np.ndarray | float = decays
         self.eta, self.decay = cfg.lr, descent.weight_decay
@@ -76,7 +80,9 @@ class ClosedAttention:
         rest = self._rest(x, table)
         path = Path(np.asarray(nodes, np.float64), rest, self._hessian(x), self.cos, self.sin, self.pairs, self.decay)
         if not self.rule.discrete:
-            return attention_flow(w, path, float(start), float(h), self.eta, self.tolerance)
+            size = float(np.sqrt(np.mean(w**2)))
+            tolerance = max(0.01 * (self.atol + self.rtol * size), ROUNDING * size)
+            return attention_flow(w, path, float(start), float(h), self.eta, tolerance)
         if self._reached and self._reached[0] is x and self._reached[1] is table and self._reached[2] <= h:
             done, w = self._reached[2:]
         w = attention_steps(w, path, int(start + done), int(h - done), self.eta)

@@ -46,5 +46,5 @@ class Engine(Protocol):
         ...
 
     def report(self) -> dict[str, Any]:
-        """Attributes for the record: status and whatever statistics the engine keeps."""
+        """Attributes for the record: whatever statistics the engine keeps, under names that `simulate` does not use."""
         ...

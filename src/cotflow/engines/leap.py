@@ -45,7 +45,7 @@ class Leap:
         self.task, self.descent = task, Descent(cfg, backend)
         self.like = params
         self.adams = self.method(
-            self._law(cfg, min(rtol, atol)),
+            self._law(cfg, rtol, atol),
             params.flatten(),
             cfg.train_epochs,
             list(block_slices(params)),
@@ -92,15 +92,15 @@ class Leap:
             "atol": adams.atol,
         }
 
-    def _law(self, cfg: Config, tolerance: float) -> Law:
+    def _law(self, cfg: Config, rtol: float, atol: float) -> Law:
         """Attention in closed form under interpolated forces; the plain force where attention stays as it is, or where the
-        backend cannot tell the force on pi.
+        backend cannot tell the force on pi or has an attention of its own.
         """
         frozen, decay = frozen_blocks(cfg), self.descent.weight_decay
         decays = np.concatenate([np.full(value.size, 0.0 if name in frozen else decay) for name, value in self.like.items()])
-        if cfg.freeze == "attention" or not tells_pi(self.descent.backend):
+        if cfg.freeze == "attention" or not tells_pi(cfg, self.descent.backend, self.task.train):
             return Plain(self._force, cfg.lr, self.rule, decays)
-        return ClosedAttention(cfg, self.rule, self.descent, self.task.train, self.like, decays, 0.01 * tolerance)
+        return ClosedAttention(cfg, self.rule, self.descent, self.task.train, self.like, decays, rtol, atol)
 
     def _force(self, x: np.ndarray, epoch: float) -> tuple[float, np.ndarray]:
         """Loss, and the direction of descent."""

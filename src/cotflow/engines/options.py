@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Iterable, Mapping
-from numbers import Integral
+import math
+from collections.abc import Callable, Iterable, Mapping
+from numbers import Integral, Real
 from typing import Any
 
 from ..config import Config
-from ..gradients import BACKENDS
+from ..gradients import BACKENDS, Backend
 from ..gradients import backend as make_backend
 from ..gradients.threads import resolve
-from . import ENGINES, refuse, simulate, tolerances
+from ..params import require_vector_keys
 from .drive import Checkpoint
+from .engine import Engine
 
-NAMES = set(inspect.signature(simulate).parameters) - {"cfg", "seed", "params", "checkpoint", "progress"}
+ENGINES = ("leap", "flow", "steps")
+#: What an adaptive engine aims at unless it is told otherwise.
+TOLERANCES = {"rtol": 1e-5, "atol": 1e-5}
+#: Options of `simulate` that say how, not what or where.
+NAMES = {"engine", "backend", "rtol", "atol", "max_gradients", "save_params", "checkpoint_every", "threads", "device"}
 
 
 def check_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -36,7 +41,7 @@ def check_options(options: Mapping[str, Any]) -> dict[str, Any]:
     resolve(given.get("threads"))
     make_backend(backend, given.get("threads"), given.get("device"))
     Checkpoint(None, {}, given.get("checkpoint_every", 0.0))
-    return {**given, "save_params": _epochs(given["save_params"])} if "save_params" in given else given
+    return {**given, "save_params": _epochs(given.get("save_params", ()))}
 
 
 def check_config(cfg: Config, options: Mapping[str, Any]) -> None:
@@ -47,9 +52,41 @@ def check_config(cfg: Config, options: Mapping[str, Any]) -> None:
         raise ValueError(f"save_params = {outside} lies outside the run; allowed: epochs 0 to {cfg.train_epochs}")
 
 
+def tolerances(engine: str | Callable[..., Engine], given: Mapping[str, Any]) -> dict[str, float]:
+    """The tolerances that a run has when these are given (None: not given); with seed and weights they make its identity.
+
+    >>> tolerances("leap", {"rtol": 1e-7})
+    {'rtol': 1e-07, 'atol': 1e-05}
+    """
+    own = TOLERANCES if engine in ("leap", "flow") else {}
+    return {**own, **_positive({name: given.get(name) for name in TOLERANCES})}
+
+
+def refuse(cfg: Config, engine: str | Callable[..., Engine], backend: str | Backend) -> None:
+    """Say in one sentence what an engine and a backend cannot represent, before anything is begun."""
+    if backend == "fused":
+        require_vector_keys(cfg, "backend 'fused'")
+    if engine in ("leap", "flow"):
+        from .leap import refuse as refuse_leaps
+
+        refuse_leaps(cfg, str(engine))
+
+
 def _epochs(value: Any) -> list[int]:
     """Epochs in order, once each."""
     found = list(value) if isinstance(value, Iterable) and not isinstance(value, str | bytes) else [None]
     if not all(isinstance(epoch, Integral) and not isinstance(epoch, bool) and int(epoch) >= 0 for epoch in found):
         raise ValueError(f"save_params = {value!r} is not allowed; allowed: a list of epochs, as [0, 100]")
     return sorted({int(epoch) for epoch in found})  # type: ignore[arg-type]
+
+
+def _positive(given: Mapping[str, Any]) -> dict[str, float]:
+    """Those that are given, as plain positive numbers."""
+    found = {}
+    for name, value in given.items():
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < math.inf:
+            raise ValueError(f"{name} = {value!r} is not allowed; allowed: positive numbers")
+        found[name] = float(value)
+    return found

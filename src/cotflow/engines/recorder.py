@@ -20,15 +20,12 @@ class Recorder:
 
     def __init__(self, cfg: Config, task: Task, backend: Backend, save_params: Iterable[int] = ()) -> None:
         self.cfg, self.task, self.backend = cfg, task, backend
-        self.snapshot_epochs = sorted({int(epoch) for epoch in save_params})
-        outside = [epoch for epoch in self.snapshot_epochs if not 0 <= epoch <= cfg.train_epochs]
-        if outside:
-            raise ValueError(f"save_params = {outside} lies outside the run; allowed: epochs 0 to {cfg.train_epochs}")
+        self.snapshot_epochs = sorted(set(save_params))
         self.epochs: list[int] = []
         self.rows: list[dict[str, np.ndarray]] = []
         self.snapshots: dict[int, Params] = {}
         self.latest: Params | None = None
-        """Weights of the last of `epochs`, as far as this sitting has recorded any."""
+        """Weights of the last of `epochs`."""
         self._evaluate_at = set(cfg.eval_epochs)
 
     @property
@@ -62,16 +59,19 @@ class Recorder:
         arrays["curve_epochs"] = np.array(self.epochs, dtype=np.int64)
         for epoch, params in self.snapshots.items():
             arrays |= {f"snapshot_{epoch}_{name}": value for name, value in params.items()}
-        return arrays
+        return arrays | {f"latest_{name}": value for name, value in (self.latest.items() if self.latest else ())}
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         """Take up what a checkpoint held."""
         self.epochs = [int(epoch) for epoch in arrays["curve_epochs"]]
         names = [key.removeprefix("curve_") for key in arrays if key.startswith("curve_") and key != "curve_epochs"]
         self.rows = [{name: arrays[f"curve_{name}"][i] for name in names} for i in range(len(self.epochs))]
-        self.snapshots = {}
-        for epoch in self.snapshot_epochs:
-            prefix = f"snapshot_{epoch}_"
-            blocks = {key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)}
-            if blocks:
-                self.snapshots[epoch] = Params(**blocks)
+        found = {epoch: _weights(arrays, f"snapshot_{epoch}_") for epoch in self.snapshot_epochs}
+        self.snapshots = {epoch: params for epoch, params in found.items() if params}
+        self.latest = _weights(arrays, "latest_")
+
+
+def _weights(arrays: dict[str, np.ndarray], prefix: str) -> Params | None:
+    """The blocks of weights under a prefix, if there are any."""
+    blocks = {key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)}
+    return Params(**blocks) if blocks else None

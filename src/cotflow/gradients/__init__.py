@@ -46,4 +46,7 @@ def rollout(
 
     actions, s0 = np.atleast_2d(np.asarray(actions)), np.atleast_1d(np.asarray(s0))
     check_sequences(cfg, actions, s0, "s0", actions.shape[:1])
+    for name, value in params.items():
+        if not np.isfinite(value).all():
+            raise ValueError(f"params.{name} holds weights that are not finite: the largest logit means nothing")
     return make(backend, threads, device).rollout(cfg, params.check(cfg), actions.astype(np.int64), s0.astype(np.int64))

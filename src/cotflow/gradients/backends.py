@@ -86,6 +86,9 @@ class Torch:
             from . import autograd
         except ImportError as error:
             raise ValueError(f"backend 'torch' needs PyTorch: pip install 'cotflow[torch]' ({error})") from None
+        from .bags import place_of
+
+        place_of(device)
         self._autograd = autograd
         self.device = device
 
@@ -108,13 +111,23 @@ class Torch:
 BACKENDS = ("fused", "torch")
 
 
-def tells_pi(backend: Backend) -> bool:
-    """Whether a backend's `logic_gradient` goes with its `loss_and_gradient`: a subclass may have replaced the latter alone."""
+def tells_pi(cfg: Config, backend: Backend, split: Split) -> bool:
+    """Whether what a backend computes is `logic_gradient` under the attention of closed form.
 
-    def home(name: str) -> type:
-        return next((kind for kind in type(backend).__mro__ if name in vars(kind)), object)
-
-    return issubclass(home("logic_gradient"), home("loss_and_gradient")) and hasattr(backend, "logic_gradient")
+    It is not where `loss_and_gradient` alone was replaced, in a subclass or in the object itself, or where `attention` is
+    another.
+    """
+    if not hasattr(backend, "logic_gradient"):
+        return False
+    homes = [vars(place) for place in (backend, *type(backend).__mro__) if hasattr(place, "__dict__")]
+    logic, whole = (
+        next((k for k, home in enumerate(homes) if name in home), len(homes)) for name in ("logic_gradient", "loss_and_gradient")
+    )
+    if logic > whole:
+        return False
+    params = Params.initial(cfg.replace(init_variance=1.0), 0)
+    found, expected = backend.attention(cfg, params, split), attention(cfg, params.w_q, params.w_k)
+    return found.shape == expected.shape and bool(np.allclose(found, expected, atol=1e-5))
 
 
 def backend(name: str | Backend = "fused", threads: int | None = None, device: str | None = None) -> Backend:

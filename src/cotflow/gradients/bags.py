@@ -143,8 +143,10 @@ def generate(
 def place_of(device: str | None) -> torch.device:
     """The device of that name, the CPU where none is given; refuses one that this machine's PyTorch cannot use."""
     try:
-        return torch.empty(0, device=device or "cpu").device
-    except (RuntimeError, AssertionError) as error:  # PyTorch has both, depending on the device
+        place = torch.zeros(1, device=device or "cpu")
+        place.item()  # which a device without memory, as meta, cannot tell
+        return place.device
+    except (RuntimeError, AssertionError, TypeError) as error:  # PyTorch has all of them, depending on the device
         reason = str(error).splitlines()[0].rstrip(".")
         raise ValueError(
             f"device = {device!r} cannot be used ({reason}); allowed: 'cpu', or a device that PyTorch finds"

@@ -18,7 +18,25 @@ from numba import njit
 from .compiling import compiled
 from .evaluate import LOWEST, copy_state, mix, rollout, statistics
 from .plan import ACTION_SHIFT, BLOCK, ITEM_BITS, Plan, prepare
-from .rows import Rows, exp2, fma, fold, highest, keep, larger, load, log2, peek, poke, splat, store, sum_each, total, zeros
+from .rows import (
+    Rows,
+    convert,
+    exp2,
+    fma,
+    fold,
+    highest,
+    keep,
+    larger,
+    load,
+    log2,
+    peek,
+    poke,
+    splat,
+    store,
+    sum_each,
+    total,
+    zeros,
+)
 from .statistics import Statistics
 from .threads import each_share
 
@@ -26,6 +44,8 @@ __all__ = ["Plan", "Statistics", "loss_and_gradient", "prepare", "rollout", "sta
 
 # largest modulus of logits, in bits, of which no maximum need be subtracted: 2^z, sums of 4096 and ratios are normal numbers
 SAFE = 57.0
+# quads for each action after which sums in single precision are added to those in double: what they lose stays near 1e-6
+SHORT = 256
 
 
 def loss_and_gradient(
@@ -40,17 +60,18 @@ def loss_and_gradient(
     bits = np.ascontiguousarray(pi / np.log(2), m.dtype)
     loss, d_pi, d_m = np.zeros(plan.N), np.zeros((plan.N, plan.L, plan.L)), np.empty_like(m)
     rows = Rows(m.dtype, plan.N)
+    wide = Rows(np.float64, plan.N, rows.lanes)
     lanes = Rows(m.dtype, rows.lanes, rows.lanes)
     items = plan.n * plan.L
     quads = plan.quads
 
     def work(first: int, last: int) -> None:
-        table, sums, block = rows.table(plan.d_g), rows.table(plan.d_g), rows.table(BLOCK + 1)
+        table, sums, totals, block = rows.table(plan.d_g), rows.table(plan.d_g), wide.table(plan.d_g), rows.table(BLOCK + 1)
         partial, scale, correct = lanes.table(rows.lanes), lanes.table(BLOCK // rows.lanes + 1), lanes.table(1)
         partial[:], correct[:] = 1, 1  # also in lanes without an item, whose reciprocals and logarithms nobody reads
         _gradient(
-            rows, lanes, first, last, weights, bits, m, plan.groups, plan.blocks, plan.actions, plan.targets, *quads,
-            rows.mask(), lanes.masks(), table, sums, block, partial, scale, correct, loss, d_pi, d_m,
+            rows, wide, lanes, first, last, weights, bits, m, plan.groups, plan.blocks, plan.actions, plan.targets, *quads,
+            rows.mask(), lanes.masks(), table, sums, totals, block, partial, scale, correct, loss, d_pi, d_m,
         )  # fmt: skip
 
     each_share(work, plan.states, threads)
@@ -59,15 +80,17 @@ def loss_and_gradient(
 
 @compiled()
 def _gradient(  # type: ignore[no-untyped-def]
-    rows, lanes, first, last, pi, bits, m, groups, blocks, actions, targets, quad_first, quads,
-    mask, lane_masks, table, sums, block, partial, scale, correct, loss, d_pi, d_m,
+    rows, wide, lanes, first, last, pi, bits, m, groups, blocks, actions, targets, quad_first, quads,
+    mask, lane_masks, table, sums, totals, block, partial, scale, correct, loss, d_pi, d_m,
 ):  # fmt: skip
     """States `first` to `last`: their sums of the loss in bits, their parts of dpi, and their columns of dm."""
-    L = pi.shape[0]
+    L, enough = pi.shape[0], SHORT * m.shape[0]
     for s in range(first, last):
         bound = copy_state(m, s, table)
         shifted = not bound * _largest_weight(bits) < SAFE
         _clear(rows, sums)
+        _clear(wide, totals)
+        added = 0
         for t in range(L):
             for b in range(groups[s * L + t], groups[s * L + t + 1]):
                 begin, count = blocks[b], blocks[b + 1] - blocks[b]
@@ -76,11 +99,16 @@ def _gradient(  # type: ignore[no-untyped-def]
                 )
                 loss[s] += _residuals(rows, lanes, targets, begin, count, lane_masks, block, scale, correct)
                 _pull_back(rows, pi, t, quad_first, quads, b * L, table, sums, block, d_pi[s])
+                added += quad_first[(b + 1) * L] - quad_first[b * L]
+                if added > enough:
+                    _settle(rows, wide, sums, totals)
+                    added = 0
+        _settle(rows, wide, sums, totals)
         if not np.isfinite(bound):
             loss[s] = np.nan
         for a in range(m.shape[0]):
             for r in range(m.shape[1]):
-                d_m[a, r, s] = sums[a, r] * (1.0 / len(targets))
+                d_m[a, r, s] = totals[a, r] * (1.0 / len(targets))
 
 
 @compiled()
@@ -160,6 +188,14 @@ def _largest_weight(pi):  # type: ignore[no-untyped-def]
         if not row <= out:
             out = row
     return out
+
+
+@compiled()
+def _settle(rows, wide, sums, totals):  # type: ignore[no-untyped-def]
+    """Add `sums` to `totals`, and begin anew."""
+    for a in range(sums.shape[0]):
+        store(totals, a, load(wide, totals, a) + convert(wide, load(rows, sums, a)))
+        store(sums, a, zeros(rows))
 
 
 @compiled()

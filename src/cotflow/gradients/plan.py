@@ -33,7 +33,7 @@ class Plan:
     def __init__(self, actions: np.ndarray, states: np.ndarray, N: int, d_g: int) -> None:
         self.N, self.d_g = N, d_g
         self.n, self.L = actions.shape
-        start, self.actions, self.targets = _sort(actions, states, N)
+        start, self.actions, self.targets = _sort(actions.astype(np.int64, copy=False), states.astype(np.int64, copy=False), N)
         self.groups, self.blocks = _cut(start)
         self.states = start[:: self.L]
         """First item of each state; (N + 1,)."""
