@@ -146,7 +146,8 @@ def _gaussian(results: Results) -> Measured | None:
     context = sequences_for(cfg, run.attrs["seed"])
     start, then = (split_logits(cfg, Params.of(run, int(epoch)), context)[1] for epoch in (0, later))
     when = later * cfg.alpha_per_epoch
-    told = f"excess kurtosis of the other logits at α = 0; {kurtosis(then):+.2f} at α = {when:.2f} (uniform: −1.2)"
+    other = f"{kurtosis(then):+.2f}".replace("-", "−")
+    told = f"excess kurtosis of the other logits at α = 0; {other} at α = {when:.2f} (uniform: −1.2)"
     return Measured(float(kurtosis(start)), None, "", told)
 
 
