@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import warnings
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +13,17 @@ import xarray as xr
 from filelock import FileLock, Timeout
 
 from .config import Config
-from .engines import engine_name, simulate, tolerances
+from .engines import simulate
 from .engines.options import check_config, check_options
-from .errors import BudgetExceeded, RunFailed
+from .errors import BudgetExceeded, Busy, RunFailed
 from .files import Damaged, FileFault, read_archive, write_text
+from .identity import asked, difference, in_words, of_record, read_identity
 from .params import Params
 from .status import held
 from .task import check_seed
-from .trajectory import checkpoint_path, config_of, load, record_files, record_path, save, unfinished
+from .trajectory import checkpoint_path, load, record_files, record_path, save, unfinished
 
 CONFIG = "config.toml"
-
-
-class Busy(FileFault):
-    """A seed that another process is training."""
 
 
 def train(
@@ -40,7 +36,7 @@ def train(
     up after `wait` seconds. A run that fails leaves its cause in `seed_N.failed.txt` and what it recorded in `seed_N.failed.npz`.
     """
     options, directory = checked(cfg, seed, options), Path(directory)
-    settle({directory: cfg})
+    settle({directory: cfg}, options)
     try:
         with FileLock(lock_path(directory, seed), timeout=wait):
             for litter in directory.glob(f".seed_{seed}.*.tmp"):  # of a process that was killed while it wrote
@@ -95,32 +91,47 @@ def _run(cfg: Config, seed: int, directory: Path, options: dict[str, Any]) -> xr
     return run
 
 
-def settle(places: Mapping[Path, Config]) -> None:
-    """Write each place's configuration, and refuse a place that has another one, with the difference.
+def settle(places: Mapping[Path, Config], options: Mapping[str, Any]) -> None:
+    """Write each place's configuration; a place of another one, or with runs of other `options`, is refused with the difference.
 
     A place without record, checkpoint or seed at work takes another configuration, unless a person wrote the one that it has.
     """
     for place, cfg in places.items():
-        differences = found.difference(cfg) if (found := _configuration(place)) else {}
-        if differences:
-            told = ", ".join(f"{key} = {old!r}, now {new!r}" for key, (old, new) in differences.items())
-            raise FileFault(f"{place} belongs to another configuration ({told}); use another directory or move it away")
+        check_place(place, cfg, options)
     for place, cfg in places.items():
-        if not (place / CONFIG).exists() or Config.from_toml(place / CONFIG) != cfg:
+        if written_config(place) != cfg:
             write_text(place / CONFIG, cfg.to_toml())
 
 
-def _configuration(place: Path) -> Config | None:
-    """The configuration to which a place is bound, if it is to any."""
-    file, records = place / CONFIG, record_files(place) if place.is_dir() else {}
-    if file.exists():
-        written = Config.from_toml(file)
-        used = records or unfinished(place) or any(map(held, place.glob(".seed_*.lock")))
-        return written if used or file.read_text() != written.to_toml() else None
-    for record in records.values():
-        with suppress(FileFault):
-            return config_of(load(record, weights=False))
-    return None
+def check_place(place: Path, cfg: Config, options: Mapping[str, Any]) -> None:
+    """Refuse a place of another configuration, or of other runs; its first file tells, as none of another run is let in."""
+    files = [*record_files(place).values(), *unfinished(place).values()] if place.is_dir() else []
+    written = written_config(place)
+    if written is not None and written != cfg:
+        used = files or any(map(held, place.glob(".seed_*.lock")))
+        if used or (place / CONFIG).read_text() != written.to_toml():
+            told = in_words(written.difference(cfg))
+            raise FileFault(f"{place} belongs to another configuration ({told}); use another directory or move it away")
+    for file in files:
+        try:
+            found = read_identity(file)
+        except FileFault as fault:
+            if isinstance(fault, Damaged) or not file.exists():  # the run of a checkpoint may just have come to its end
+                continue
+            raise
+        return refuse_other(file, difference(found, asked(cfg, options, options.get("params") is not None)))
+
+
+def written_config(place: Path) -> Config | None:
+    """The configuration that is written in a place; an empty file, as a full disk leaves it, is none."""
+    file = place / CONFIG
+    return Config.from_toml(file) if file.exists() and file.stat().st_size else None
+
+
+def refuse_other(file: Path, differences: Mapping[str, tuple[Any, Any]]) -> None:
+    """Refuse a file if it differs from what is wanted, and say in what."""
+    if differences:
+        raise FileFault(f"{file} holds another run ({in_words(differences)}); move it away or use another directory")
 
 
 def set_aside(file: Path) -> Path:
@@ -167,28 +178,19 @@ def cause_path(directory: Path, seed: int) -> Path:
     return directory / f"seed_{seed}.failed.txt"
 
 
-def same_run(run: xr.Dataset, path: Path, cfg: Config, seed: int, options: dict[str, Any]) -> xr.Dataset:
+def same_run(run: xr.Dataset, path: Path, cfg: Config, seed: int, options: Mapping[str, Any]) -> xr.Dataset:
     """Pass on a record that this call would have made; refuse another, and say where they differ."""
-    engine, backend = engine_name(options.get("engine", "leap")), options.get("backend", "fused")
-    wanted = {"seed": seed, "engine": engine, "backend": getattr(backend, "name", backend)}
-    if run.attrs.get("engine") == engine:
-        wanted |= tolerances(options.get("engine", "leap"), options)
-    differences = dict(config_of(run).difference(cfg))
-    differences |= {key: (run.attrs.get(key), value) for key, value in wanted.items() if run.attrs.get(key) != value}
-    if not differences and not _same_start(run, options.get("params")):
-        differences["start"] = (run.attrs.get("started_from"), "initial" if options.get("params") is None else "other weights")
-    there, asked = (set(map(int, epochs)) for epochs in (run.coords.get("snapshot", ()), options.get("save_params", ())))
-    if asked != there:
-        differences["save_params"] = (sorted(there), sorted(asked))
-    if differences:
-        told = ", ".join(f"{key} = {old!r}, now {new!r}" for key, (old, new) in differences.items())
-        raise FileFault(f"{path} holds another run ({told}); move it away or use another directory")
+    params = options.get("params")
+    differences = difference(of_record(run), asked(cfg, options, params is not None))
+    if run.attrs.get("seed") != seed:
+        differences["seed"] = (run.attrs.get("seed"), seed)
+    if not differences and params is not None and not _started_from(run, params):
+        differences["start"] = ("given weights", "other weights")
+    refuse_other(path, differences)
     return run
 
 
-def _same_start(run: xr.Dataset, params: Params | None) -> bool:
-    """Whether a record started from these weights (None: from the seed's own)."""
-    if params is None:
-        return run.attrs.get("started_from", "initial") == "initial"
+def _started_from(run: xr.Dataset, params: Params) -> bool:
+    """Whether a record started from these weights."""
     first = Params.of(run, 0)
     return all(np.array_equal(dict(first.items())[name], value) for name, value in params.astype(first.m.dtype).items())

@@ -13,7 +13,7 @@ from disturbed import Sweep
 @pytest.fixture(scope="session")
 def brief() -> cf.Config:
     """A run of a second or so, so that there is time to disturb it."""
-    return cf.Config(N=5, L=3, d_g=4, d_h=6, n_train_seq=64, n_test_seq=16, train_epochs=1000, eval_every=50)
+    return cf.Config(N=5, L=3, d_g=4, d_h=6, n_train_seq=64, n_test_seq=16, train_epochs=4000, eval_every=200)
 
 
 @pytest.fixture(scope="session")

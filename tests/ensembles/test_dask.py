@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -50,6 +51,9 @@ def test_records_have_the_same_bits_under_dask_and_a_lost_scheduler_costs_what_w
         cf.ensemble(brief, range(2), engine="steps", executor=client, out=out)
         assert same_records(out, undisturbed)
         assert len(list(out.glob("seed_*.npz"))) == 2
+        as_executor = cf.ensemble(brief, [2], engine="steps", executor=client.get_executor(), out=tmp_path / "other")
+        assert as_executor.seed.values.tolist() == [2]
+        assert same_records(tmp_path / "other", undisturbed)
 
         def kill() -> None:
             wait_for(lambda: (out / "seed_2.npz").exists() or (out / "seed_3.npz").exists())
@@ -62,6 +66,9 @@ def test_records_have_the_same_bits_under_dask_and_a_lost_scheduler_costs_what_w
         ):
             cf.ensemble(brief, range(40), engine="steps", executor=client, out=out)
         killer.join()
+    for executor in (client, client.get_executor()):
+        with pytest.raises(PoolLost, match=r"the Dask scheduler was lost|the executor takes no more runs"):
+            cf.ensemble(brief, [2], engine="steps", executor=executor)
     kept = cf.load(out, [0, 1]).seed.values.tolist()
     assert kept == [0, 1]
     left = len(list(out.glob("seed_*.npz")))
@@ -69,6 +76,26 @@ def test_records_have_the_same_bits_under_dask_and_a_lost_scheduler_costs_what_w
     runs = cf.ensemble(brief, range(5), engine="steps", executor=ThreadPoolExecutor(1), out=out)
     assert runs.seed.values.tolist() == list(range(5))
     assert (out / "seed_0.npz").exists()
+
+
+def test_ctrl_c_ends_a_sweep_whose_scheduler_hangs(cluster, grid, sweep, tmp_path):
+    address, scheduler = cluster
+    run = sweep(grid, tmp_path / "out", "--scheduler", address, "--seeds", "0:40")
+    wait_for(lambda: list((tmp_path / "out").glob("seed_*.npz")))
+    os.kill(scheduler, signal.SIGSTOP)
+    time.sleep(2.5)  # until a question is on its way
+    os.kill(run.process.pid, signal.SIGINT)
+    code, _, complaints = run.end(60)
+    assert code == 130
+    assert [line for line in complaints.splitlines() if line.startswith("cotflow: interrupted; ")]
+
+
+def test_a_cluster_is_no_client():
+    with (
+        distributed.LocalCluster(processes=False, n_workers=0, dashboard_address=None) as local,
+        pytest.raises(ValueError, match=r"executor = LocalCluster.* cannot run anything; allowed: .* a Dask client"),
+    ):
+        cf.ensemble(cf.Config.preset("smoke"), [0], executor=local)
 
 
 def test_no_scheduler_where_one_was_named_is_told_in_a_sentence():

@@ -79,9 +79,15 @@ def test_a_script_needs_no_main_guard(tiny, tmp_path):
         ({"engine": "jump"}, "engine = 'jump' does not exist; allowed: leap, flow, steps"),
         ({"colour": "red"}, "ensemble takes no option colour; allowed: "),
         ({"seeds": []}, "seeds is empty"),
-        ({"executor": 3}, "executor = 3 has no submit"),
+        ({"executor": 3}, "executor = 3 cannot run anything; allowed: an executor"),
+        (
+            {"executor": ThreadPoolExecutor},
+            r"<class .*ThreadPoolExecutor'> cannot run .* such as ThreadPoolExecutor\(2\)",
+        ),
         ({"workers": 0}, "workers = 0 is not allowed"),
+        ({"workers": True}, "workers = True is not allowed; allowed: whole numbers from 1"),
         ({"configs": []}, "configs is empty"),
+        ({"configs": {}}, "configs is empty"),
     ],
 )
 def test_bad_arguments_are_refused_before_anything_runs(tiny, change, message):

@@ -8,14 +8,16 @@ import resource
 import signal
 import subprocess
 import threading
+import time
 from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
 
 import pytest
 
 import cotflow as cf
 from cotflow.errors import EnsembleFailed, PoolLost
-from cotflow.files import FileFault
+from cotflow.runs import Busy
 from cotflow.status import LOCK, survey
+from cotflow.trajectory import checkpoint_path
 from disturbed import is_held, same_records, wait_for
 
 
@@ -79,7 +81,7 @@ def test_a_second_ensemble_in_the_same_directory_is_refused(brief, tmp_path):
     first = ThreadPoolExecutor(1).submit(cf.ensemble, brief, range(3), engine="steps", out=tmp_path, executor=occupied)
     try:
         wait_for(lambda: is_held(tmp_path / LOCK))
-        with pytest.raises(FileFault, match="is being worked on by another ensemble"):
+        with pytest.raises(Busy, match="is being worked on by another ensemble"):
             cf.ensemble(brief, range(3), engine="steps", out=tmp_path, executor=ThreadPoolExecutor(1))
     finally:
         refused.set()
@@ -121,26 +123,8 @@ def test_records_that_cannot_be_written_whole_are_not_written(tiny, tmp_path):
             cf.ensemble(tiny, range(3), engine="steps", out=tmp_path, executor=ThreadPoolExecutor(1))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert not list(tmp_path.glob("seed_*.npz"))
+    assert not list(tmp_path.glob("seed_?.npz"))
     assert not list(tmp_path.glob(".*.tmp"))
-
-
-def test_a_damaged_record_is_named_set_aside_and_run_again(tiny, tmp_path, capfd):
-    threads = ThreadPoolExecutor(1)
-    before = cf.ensemble(tiny, range(3), engine="steps", out=tmp_path, executor=threads)
-    record = tmp_path / "seed_1.npz"
-    content = bytearray(record.read_bytes())
-    content[4000:4600] = bytes(600)
-    record.write_bytes(content)
-    (tmp_path / "seed_2.npz").rename(tmp_path / "seed_2.checkpoint.npz")  # not a checkpoint
-    (tmp_path / "seed_2.checkpoint.npz").write_bytes(b"PK")
-    after = cf.ensemble(tiny, range(3), engine="steps", out=tmp_path, executor=threads, progress=True)
-    said = capfd.readouterr().err
-    assert f"{record} is " in said
-    assert "seed 1 runs again" in said
-    assert "seed 2 begins anew" in said
-    assert (tmp_path / "seed_1.npz.damaged-1").read_bytes() == content
-    assert after.A.equals(before.A)
 
 
 def test_one_diverging_configuration_is_recorded_and_the_others_finish(tiny, tmp_path):
@@ -156,13 +140,38 @@ def test_one_diverging_configuration_is_recorded_and_the_others_finish(tiny, tmp
     assert kept["bad"].attrs["missing"] == [0, 1]
 
 
-def test_another_configuration_in_the_same_directory_is_refused_with_the_difference(tiny, tmp_path):
-    threads = ThreadPoolExecutor(1)
-    cf.ensemble(tiny, [0], engine="steps", out=tmp_path, executor=threads)
-    with pytest.raises(FileFault, match=r"another configuration \(lr = 0.5, now 0.25\)"):
-        cf.ensemble(tiny.replace(lr=0.25), [0], engine="steps", out=tmp_path, executor=threads)
-    with pytest.raises(FileFault, match=r"another run \(engine = 'steps', now 'leap'\)"):
-        cf.ensemble(tiny, [0], engine="leap", out=tmp_path, executor=threads)
+def test_ctrl_c_reaches_runs_in_threads(brief, undisturbed, tmp_path):
+    threads, rest = ThreadPoolExecutor(1), checkpoint_path(tmp_path, 0)
+
+    def interrupt() -> None:
+        wait_for(rest.exists)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    killer = threading.Thread(target=interrupt)
+    killer.start()
+    with (
+        pytest.warns(UserWarning, match="interrupted; waiting for 1 run to come to rest"),
+        pytest.raises(KeyboardInterrupt, match=r"interrupted; 0 of 3 runs are recorded in .*; the same command goes on"),
+    ):
+        cf.ensemble(brief, range(3), engine="steps", executor=threads, out=tmp_path, checkpoint_every=0.05)
+    killer.join()
+    assert rest.exists()
+    assert not list(tmp_path.glob("seed_?.npz"))
+    threads.submit(int).result(timeout=5)  # nothing else occupies the thread
+    cf.ensemble(brief, range(3), engine="steps", executor=threads, out=tmp_path)
+    assert same_records(tmp_path, undisturbed)
+
+
+@pytest.mark.parametrize("signals", [2 * [signal.SIGTERM], 3 * [signal.SIGINT]], ids=["SIGTERM twice", "SIGINT thrice"])
+def test_impatience_ends_with_how_to_go_on_too(grid, sweep, tmp_path, signals):
+    run = sweep(grid, tmp_path / "out")
+    wait_for(lambda: list((tmp_path / "out").glob("seed_*.checkpoint.npz")))
+    for number in signals:
+        os.kill(run.process.pid, number)
+        time.sleep(0.1)
+    code, _, complaints = run.end()
+    assert code == 130
+    assert any(line.startswith("cotflow: interrupted") and "the same command goes on" in line for line in complaints.splitlines())
 
 
 def test_an_executor_that_breaks_ends_the_ensemble_with_what_is_recorded(tiny, tmp_path):

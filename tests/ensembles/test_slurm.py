@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import cotflow as cf
+from cotflow.ensembles.jobs import Job
 from disturbed import same, wait_for
 
 pytest.importorskip("dask_jobqueue")
@@ -66,17 +69,51 @@ def jobs(place: Path) -> list[int]:
 
 def test_a_job_that_ends_early_has_another_take_its_place(slurm, grid, undisturbed, sweep, tmp_path):
     out = tmp_path / "out"
-    run = sweep(grid, out, "--slurm", "--seeds", "0:60", path=slurm / "bin")
+    run = sweep(grid, out, "--slurm", "--seeds", "0:12", path=slurm / "bin")
     wait_for(lambda: list(out.glob("seed_*.npz")))
     [first, *_] = jobs(slurm)
     os.killpg(int((slurm / f"pid_{first}").read_text()), signal.SIGKILL)
     code, _, complaints = run.end()
     assert code == 0, complaints
-    assert "60 of 60 done" in complaints
+    assert "12 of 12 done" in complaints
     assert len(list(slurm.glob("job_*"))) == 2
-    assert len(cf.load(out).seed) == 60
+    assert len(cf.load(out).seed) == 12
     assert all(same(cf.load(out / f"seed_{seed}.npz"), cf.load(undisturbed / f"seed_{seed}.npz")) for seed in range(5))
     wait_for(lambda: not jobs(slurm))
+
+
+def test_no_job_is_asked_for_where_nothing_is_left_to_run(slurm, grid, undisturbed, sweep, tmp_path):
+    out = shutil.copytree(undisturbed, tmp_path / "out")
+    code, _, complaints = sweep(grid, out, "--slurm", path=slurm / "bin").end()
+    assert code == 0, complaints
+    assert "5 of 5 done" in complaints
+    assert not list(slurm.glob("job_*"))
+
+
+@pytest.mark.parametrize(("jobs", "runs", "asked"), [(10, 5, [1, 2, 3]), (2, 7, [1, 2])])
+def test_no_more_jobs_are_asked_for_than_runs_can_use(tiny, monkeypatch, jobs, runs, asked):
+    from cotflow.ensembles.dask import Dask
+    from cotflow.ensembles.slurm import Slurm
+
+    class Cluster:
+        """Jobs of two workers each, as far as a pool asks for them."""
+
+        _dummy_job = SimpleNamespace(worker_processes=2)
+
+        def __init__(self) -> None:
+            self.worker_spec: dict[str, None] = {}
+            self.scaled: list[int] = []
+
+        def scale(self, jobs: int) -> None:
+            self.scaled.append(jobs)
+            self.worker_spec = {str(number): None for number in range(jobs)}
+
+    monkeypatch.setattr(Dask, "submit", lambda self, job, over: self._futures.setdefault(str(job), job))
+    cluster = Cluster()
+    pool = Slurm(SimpleNamespace(asynchronous=False), cluster, jobs)  # type: ignore[arg-type]
+    for seed in range(runs):
+        pool.submit(Job("", tiny, seed), print)
+    assert cluster.scaled == asked
 
 
 def test_the_job_asks_for_what_was_asked_for(slurm, monkeypatch):

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -115,9 +116,13 @@ def drive(engine: Engine, recorder: Recorder, checkpoint: Checkpoint, progress: 
 
 @contextmanager
 def stop_requests() -> Iterator[Callable[[], bool]]:
-    """Turn SIGINT and SIGTERM into a flag that is read between steps, so that no step is torn; a second signal acts at once."""
+    """Turn SIGINT and SIGTERM into a flag that is read between steps, so that no step is torn; a second signal acts at once.
+
+    In a thread, which no signal reaches, the flag is what whoever started it says: see `stoppable`.
+    """
+    asked = _asked.get()
     if threading.current_thread() is not threading.main_thread():
-        yield lambda: False
+        yield asked
         return
     requested = False
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -125,16 +130,29 @@ def stop_requests() -> Iterator[Callable[[], bool]]:
     def note(number: int, frame: Any) -> None:
         nonlocal requested
         requested = True
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        for each, handler in before.items():  # SIGTERM's own way is to end a process without a word
+            signal.signal(each, signal.default_int_handler if handler is signal.SIG_DFL else handler)
 
     for number in before:
         signal.signal(number, note)
     try:
-        yield lambda: requested
+        yield lambda: requested or asked()
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+_asked: ContextVar[Callable[[], bool]] = ContextVar("asked", default=lambda: False)
+
+
+@contextmanager
+def stoppable(asked: Callable[[], bool]) -> Iterator[None]:
+    """Let a run in this thread stop in good order once `asked()` is true."""
+    token = _asked.set(asked)
+    try:
+        yield
+    finally:
+        _asked.reset(token)
 
 
 def _progress(engine: Engine, recorder: Recorder) -> Progress:

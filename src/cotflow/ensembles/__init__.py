@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
@@ -12,10 +11,10 @@ import xarray as xr
 from ..config import Config
 from ..engines.engine import Engine
 from ..errors import EnsembleFailed, Failure
+from ..failures import by_cause, who
 from ..gradients import Backend
-from ..seeds import write_seeds
 from ..task import check_seed
-from ..trajectory import load, stack
+from ..trajectory import load, provenance, stack
 from .grid import check_name, point_names
 from .jobs import Held
 from .options import check_options
@@ -87,7 +86,7 @@ def ensemble(
     options = check_options({"engine": engine, "backend": backend, **options})
     place = None if out is None else Path(out)
     records = train_points(points, wanted, options, executor, place, workers=workers, shared=shared, progress=progress)
-    results = {name: _collect(name, place, wanted, records) for name in points}
+    results = {name: _collect(name, cfg, place, wanted, records) for name, cfg in points.items()}
     answer = _as_given(configs, results)
     if records.failures and not keep_going:
         raise EnsembleFailed(told(records.failures, len(points) * len(wanted)), records.failures, answer)
@@ -97,33 +96,14 @@ def ensemble(
 def told(failures: Sequence[Failure], total: int) -> str:
     """Failures in a sentence: how many of how many, those of one cause together, and what another process has in its hands."""
     held = [failure for failure in failures if isinstance(failure, Held)]
-    causes: dict[str, list[Failure]] = {}
-    for failure in failures:
-        if failure not in held:
-            causes.setdefault(re.sub(r"[-+]?\d[\d.]*(e[-+]?\d+)?", "#", failure.cause), []).append(failure)
-    parts = [f"{_who(group)}: {_cause(group)}" for group in causes.values()]
+    parts = [f"{runs}: {cause}" for runs, cause in by_cause([failure for failure in failures if failure not in held])]
     more = f"; and {len(parts) - 3} other causes" if len(parts) > 3 else ""
     sentences = [f"{len(failures) - len(held)} of {total} runs failed: {'; '.join(parts[:3])}{more}"] if parts else []
     if held:
         sentences.append(
-            f"{len(held)} of {total} runs are in the hands of another process ({_who(held)}); the same command completes them"
+            f"{len(held)} of {total} runs are in the hands of another process ({who(held)}); the same command completes them"
         )
     return "; ".join(sentences)
-
-
-def _who(failures: Sequence[Failure]) -> str:
-    """Runs by point: "lr=2 seeds 0:4"."""
-    seeds: dict[str, list[int]] = {}
-    for failure in failures:
-        seeds.setdefault(failure.point, []).append(failure.seed)
-    names = [f"{point} seed{'s' if len(of) > 1 else ''} {write_seeds(of)}".strip() for point, of in seeds.items()]
-    return ", ".join(names[:4]) + (f" and {len(names) - 4} more points" if len(names) > 4 else "")
-
-
-def _cause(failures: Sequence[Failure]) -> str:
-    """The cause of failures that differ in numbers alone."""
-    first = failures[0].cause
-    return first if all(failure.cause == first for failure in failures) else f"for example {first}"
 
 
 def _named(configs: Config | Iterable[Config] | Mapping[str, Config]) -> dict[str, Config]:
@@ -137,15 +117,17 @@ def _named(configs: Config | Iterable[Config] | Mapping[str, Config]) -> dict[st
     for cfg in listed:
         if not isinstance(cfg, Config):
             raise ValueError(f"configs holds {cfg!r}; allowed: a Config, or a list or a dict of them")
+    if not listed:
+        raise ValueError("configs is empty; allowed: one Config or more")
     return dict(zip(point_names(listed), listed, strict=True)) if named is None else named
 
 
-def _collect(name: str, out: Path | None, seeds: list[int], records: Records) -> xr.Dataset:
-    """The runs of a point along `seed`; an empty Dataset where none came to its end."""
+def _collect(name: str, cfg: Config, out: Path | None, seeds: list[int], records: Records) -> xr.Dataset:
+    """The runs of a point along `seed`; where none came to its end, a Dataset that knows its configuration alone."""
     done = [seed for seed in seeds if (name, seed) in records.done]
     missing = [seed for seed in seeds if seed not in done]
     if not done:
-        return xr.Dataset(attrs={"missing": missing})
+        return xr.Dataset(attrs={**provenance(cfg), "missing": missing})
     if out is not None:
         runs = load(out / name, done)
     else:

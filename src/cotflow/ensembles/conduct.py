@@ -17,16 +17,29 @@ from .pools import Pool
 TICK = 0.25
 
 
-def conduct(jobs: Sequence[Job], pool: Pool, over: Callable[[Job, Outcome], None], tick: Callable[[], None]) -> None:
+def conduct(
+    jobs: Sequence[Job],
+    pool: Pool,
+    over: Callable[[Job, Outcome], None],
+    tick: Callable[[], None],
+    halting: Callable[[BaseException, int], None],
+) -> None:
     """Run every job to its outcome and hand it to `over`; call `tick` now and then.
 
     Ctrl-C or SIGTERM stops the pool, waits until running jobs have come to rest and raises `Interrupted`; so does an `OSError`
-    of `over`, which is then raised. `PoolLost` is raised at once.
+    of `over`, which is then raised. `halting` is told the reason, and how many runs are waited for. `PoolLost` is raised at once.
     """
     ended: SimpleQueue[Any] = SimpleQueue()
     waiting: dict[Any, Job] = {}
     reason: BaseException | None = None
     looked = time.monotonic()
+
+    def halt(why: BaseException) -> None:
+        nonlocal reason
+        reason = why
+        pool.stop()
+        halting(why, sum(not future.done() for future in waiting))
+
     with stop_requests() as stop_requested:
         try:
             for job in jobs:
@@ -35,8 +48,7 @@ def conduct(jobs: Sequence[Job], pool: Pool, over: Callable[[Job, Outcome], None
                 waiting[pool.submit(job, ended.put)] = job
             while waiting or (stop_requested() and reason is None):
                 if stop_requested() and reason is None:
-                    reason = Interrupted("interrupted")
-                    pool.stop()
+                    halt(Interrupted("interrupted"))
                 if time.monotonic() > looked + TICK and ended.empty():
                     looked = time.monotonic()
                     if reason is None:
@@ -56,8 +68,7 @@ def conduct(jobs: Sequence[Job], pool: Pool, over: Callable[[Job, Outcome], None
                     over(job, outcome)
                 except OSError as error:
                     if reason is None:
-                        reason = error
-                        pool.stop()
+                        halt(error)
             tick()
         finally:
             pool.close()

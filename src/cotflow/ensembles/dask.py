@@ -34,10 +34,11 @@ class Dask:
         self._futures: dict[str, Future[Any]] = {}
         self._width, self._asked = 0, 0.0
         self._question: Answer[dict[str, int]] | None = None
-        self._answered = False
+        self._answered = self._stopped = False
 
     def submit(self, job: Job, over: Callable[[Any], None]) -> Future[Any]:
         key = f"cotflow-{job.point}-{job.seed}-{uuid.uuid4().hex[:8]}"
+        self._require_line()
         try:
             future = self.client.submit(work, job, key=key, pure=False)
         except (OSError, RuntimeError) as error:
@@ -74,7 +75,7 @@ class Dask:
                 raise PoolLost(f"the Dask scheduler was lost ({error})") from None
             if time.monotonic() > self._asked + EVERY:
                 self._question = None
-        if self._question is None and self._reachable():
+        if self._question is None and not self._stopped and self._reachable():
             loop: Any = self.client.loop
             scheduler: Any = self.client.scheduler
             self._question = asyncio.run_coroutine_threadsafe(scheduler.ncores(workers=None), loop.asyncio_loop)
@@ -82,20 +83,25 @@ class Dask:
 
     def check(self) -> None:
         """A scheduler that closes in good order cancels no future, so the line to it is looked at."""
-        if not self._reachable():
-            raise PoolLost("the Dask scheduler was lost")
+        self._require_line()
 
     def stop(self) -> None:
-        """Drop what has not begun; Dask cannot interrupt a task that runs."""
+        """Drop every run; Dask cannot interrupt one that is at work, and nobody waits for it."""
         self.close()
 
     def close(self) -> None:
-        """Release what is left; the client is the caller's."""
+        """Release what is left, and ask nothing more; the client is the caller's."""
+        self._stopped = True
+        if self._question is not None:
+            self._question.cancel()
+            self._question = None
         if self._futures and self._reachable():
             self.client.cancel(list(self._futures.values()))
         self._futures.clear()
-        if self._question is not None:
-            self._question.cancel()
+
+    def _require_line(self) -> None:
+        if not self._reachable():
+            raise PoolLost(f"the Dask scheduler was lost (the client is {self.client.status})")
 
     def _reachable(self) -> bool:
         line = self.client.scheduler_comm

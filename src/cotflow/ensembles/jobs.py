@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -10,6 +11,7 @@ import xarray as xr
 
 from ..config import Config
 from ..engines import simulate
+from ..engines.drive import stoppable
 from ..errors import Failure, RunFailed
 from ..runs import Busy, train
 
@@ -51,6 +53,30 @@ class Outcome:
 
 class Held(Failure):
     """A run that another process has in its hands."""
+
+
+class Bell:
+    """Asks runs to stop. Threads of this process hear it ring; a copy in another process, which hears signals, never rings."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+
+    def ring(self) -> None:
+        """Ring from now on."""
+        self._event.set()
+
+    def rings(self) -> bool:
+        """Whether it rings."""
+        return self._event.is_set()
+
+    def __reduce__(self) -> tuple[type[Bell], tuple[()]]:
+        return Bell, ()
+
+
+def work_unless(bell: Bell, job: Job) -> Outcome:
+    """Run a job; where the bell rings it writes a checkpoint and stops."""
+    with stoppable(bell.rings):
+        return work(job)
 
 
 def work(job: Job) -> Outcome:

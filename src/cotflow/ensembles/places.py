@@ -5,17 +5,19 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
 
 from ..config import Config
-from ..files import Damaged, FileFault, read_archive
+from ..files import Damaged, FileFault
+from ..identity import asked, difference, fingerprint, of_record, read_identity, start_of_checkpoint
 from ..params import Params
-from ..runs import cause_path, failed_path, same_run, set_aside
+from ..runs import Busy, check_place, refuse_other, same_run, set_aside
 from ..status import LOCK
-from ..trajectory import load, record_files, unfinished
+from ..trajectory import failed_files, load, record_files, unfinished
 
 
 @contextmanager
@@ -27,7 +29,7 @@ def claim(out: Path) -> Iterator[None]:
             out.mkdir(parents=True, exist_ok=True)
             lock.acquire()
     except Timeout:
-        raise FileFault(
+        raise Busy(
             f"{out} is being worked on by another ensemble; `cotflow status {out}` shows how far it is, and once it has ended "
             "the same command completes what is missing"
         ) from None
@@ -48,32 +50,83 @@ def writing_in(directory: Path) -> Iterator[None]:
         raise OSError(f"{cannot_write(error)} in {directory} ({error})") from None
 
 
-def cannot_write(error: OSError) -> str:
+def cannot_write(error: BaseException) -> str:
     """What an `OSError` means to whoever wants to write."""
-    return "no room left to write" if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) else "cannot write"
+    return (
+        "no room left to write" if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) else "cannot write"
+    )
 
 
-def finished(
-    place: Path, cfg: Config, seeds: Iterable[int], options: Mapping[str, Any], starts: Mapping[int, Params]
-) -> tuple[set[int], list[str]]:
-    """Seeds of a place whose records are there, whole and of this very run; and a sentence on every file set aside as damaged."""
-    wanted, done, notes = set(seeds), set(), []
-    for seed, file in record_files(place).items():
-        if seed in wanted:
+@dataclass(frozen=True)
+class Found:
+    """What a place holds of the wanted run: seeds that are done, half-finished, and that failed; and files that are damaged."""
+
+    done: set[int] = field(default_factory=set)
+    halves: set[int] = field(default_factory=set)
+    failed: set[int] = field(default_factory=set)
+    damaged: dict[Path, tuple[int, str]] = field(default_factory=dict)
+    """Seed, and what is wrong with the file."""
+
+    def left(self, seeds: Iterable[int], only_failed: bool = False) -> list[int]:
+        """Which of the seeds are to be run."""
+        wanted = set(seeds) & self.failed if only_failed else set(seeds)
+        return sorted(wanted - self.done)
+
+    def set_aside(self, seeds: Iterable[int]) -> list[str]:
+        """Give damaged files other names, and a sentence on each; `seeds` are about to be run."""
+        wanted, notes = set(seeds), []
+        for file, (seed, fault) in self.damaged.items():
+            what = "begins anew" if file.name.endswith(".checkpoint.npz") else "runs again"
+            then = what if seed in wanted else f"{what} when it is asked for"
+            notes.append(f"{fault}; it is now {set_aside(file).name}, and seed {seed} {then}")
+        return notes
+
+
+def look(
+    points: Mapping[str, Config], options: Mapping[str, Any], out: Path | None, starts: Mapping[int, Params]
+) -> dict[str, Found]:
+    """What is there of every point; nothing is written, and what belongs to another run is refused with the difference."""
+    return {name: examine(out / name, cfg, options, starts) if out else Found() for name, cfg in points.items()}
+
+
+def examine(place: Path, cfg: Config, options: Mapping[str, Any], starts: Mapping[int, Params]) -> Found:
+    """Read every record and checkpoint of a place, those of seeds that nobody asked for too: all must be whole and of one run."""
+    kind = with_start(options, starts)
+    check_place(place, cfg, kind)
+    found = Found()
+    if not place.is_dir():
+        return found
+    for check, files, seeds in (
+        (_check_record, record_files(place), found.done),
+        (_check_checkpoint, unfinished(place), found.halves),
+    ):
+        for seed, file in files.items():
             try:
-                same_run(load(file), file, cfg, seed, {**options, "params": starts.get(seed)})
-                done.add(seed)
+                check(file, cfg, seed, kind, starts)
+                seeds.add(seed)
             except Damaged as fault:
-                notes.append(f"{fault}; it is now {set_aside(file).name}, and seed {seed} runs again")
-    for seed, file in unfinished(place).items():
-        if seed in wanted - done:
-            try:
-                read_archive(file, "checkpoint")
-            except Damaged as fault:
-                notes.append(f"{fault}; it is now {set_aside(file).name}, and seed {seed} begins anew")
-    return done, notes
+                found.damaged[file] = (seed, str(fault))
+            except FileFault:
+                if file.exists():  # else its run has just come to an end
+                    raise
+    found.failed.update(set(failed_files(place)) - found.done)
+    return found
 
 
-def failed(place: Path, seeds: Iterable[int]) -> set[int]:
-    """Seeds of a place that failed when they last ran."""
-    return {seed for seed in seeds if cause_path(place, seed).exists() or failed_path(place, seed).exists()}
+def with_start(options: Mapping[str, Any], starts: Mapping[int, Params] | None) -> dict[str, Any]:
+    """Options with the weights from which one of the seeds starts, if these are given."""
+    return {**options, "params": next(iter((starts or {}).values()), None)}
+
+
+def _check_record(file: Path, cfg: Config, seed: int, kind: dict[str, Any], starts: Mapping[int, Params]) -> None:
+    if seed in starts or not starts:
+        same_run(load(file), file, cfg, seed, {**kind, "params": starts.get(seed)})
+    else:  # from which weights another seed should have started is not known
+        refuse_other(file, difference(of_record(load(file)), asked(cfg, kind, True)))
+
+
+def _check_checkpoint(file: Path, cfg: Config, seed: int, kind: dict[str, Any], starts: Mapping[int, Params]) -> None:
+    differences = difference(read_identity(file), asked(cfg, kind, bool(starts)))
+    if not differences and seed in starts and start_of_checkpoint(file) != fingerprint(starts[seed].check(cfg)):
+        differences["start"] = ("given weights", "other weights")
+    refuse_other(file, differences)

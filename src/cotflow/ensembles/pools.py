@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from numbers import Integral
 from typing import Any, Protocol, runtime_checkable
 
 from ..errors import PoolLost
 from ..gradients.threads import cores
-from .jobs import Job, work
+from .jobs import Bell, Job, work_unless
 from .processes import Processes
 
 
@@ -64,14 +66,15 @@ class Given:
         self.executor = executor
         self.shares_files = isinstance(executor, ThreadPoolExecutor | ProcessPoolExecutor)
         self._futures: set[Future[Any]] = set()
+        self._bell = Bell()
 
     def submit(self, job: Job, over: Callable[[Any], None]) -> Future[Any]:
         try:
-            future = self.executor.submit(work, job)
+            future = self.executor.submit(work_unless, self._bell, job)
         except BrokenExecutor as error:
             raise PoolLost(f"the executor is broken ({error})") from None
-        except RuntimeError as error:
-            raise PoolLost(f"the executor takes no more runs ({error})") from None
+        except Exception as error:  # whatever an executor raises that was shut down, or whose connection is gone
+            raise PoolLost(f"the executor takes no more runs ({error or type(error).__name__})") from None
         future.add_done_callback(over)
         self._futures.add(future)
         return future
@@ -92,6 +95,7 @@ class Given:
         """An executor has no other way to tell than through its futures."""
 
     def stop(self) -> None:
+        self._bell.ring()
         for future in self._futures:
             future.cancel()
 
@@ -103,9 +107,7 @@ class Local(Given):
     """Processes of this machine, started here and ended here."""
 
     def __init__(self, workers: int | None = None) -> None:
-        if workers is not None and (not isinstance(workers, int) or workers < 1):
-            raise ValueError(f"workers = {workers!r} is not allowed; allowed: whole numbers from 1")
-        self.executor = Processes(workers or cores())
+        self.executor = Processes(check_workers(workers) or cores())
         super().__init__(self.executor)
         self.shares_files = True
 
@@ -122,18 +124,29 @@ class Local(Given):
         self.executor.shutdown(cancel_futures=True)
 
 
+def check_workers(workers: int | None) -> int | None:
+    """Pass on a number of processes, or None for as many as cores."""
+    if workers is not None and (isinstance(workers, bool) or not isinstance(workers, Integral) or workers < 1):
+        raise ValueError(f"workers = {workers!r} is not allowed; allowed: whole numbers from 1")
+    return None if workers is None else int(workers)
+
+
 def as_pool(executor: Any = None, workers: int | None = None) -> Pool:
     """The pool for what a caller gives as `executor`."""
     if executor is None:
         return Local(workers)
     if workers is not None:
         raise ValueError("workers is for the processes of this machine; an executor has its own")
+    if isinstance(executor, type) or not hasattr(executor, "submit"):
+        raise ValueError(
+            f"executor = {executor!r} cannot run anything; allowed: an executor as of concurrent.futures, such as "
+            "ThreadPoolExecutor(2), or a Dask client, such as distributed.Client(address)"
+        )
     if isinstance(executor, Pool):
         return executor
-    if type(executor).__module__.split(".")[0] == "distributed":
+    client = getattr(sys.modules.get("distributed"), "Client", ())  # whoever has one has imported it
+    if isinstance(executor, client):
         from .dask import Dask
 
         return Dask(executor)
-    if not hasattr(executor, "submit"):
-        raise ValueError(f"executor = {executor!r} has no submit; allowed: a concurrent.futures executor or a Dask client")
     return Given(executor)

@@ -7,6 +7,7 @@ import math
 import shutil
 import subprocess
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -16,6 +17,7 @@ from distributed.deploy.spec import ProcessInterface
 
 from ..errors import PoolLost
 from .dask import Dask
+from .jobs import Job as Run
 
 #: Seconds without a worker after which a job that had one has ended; a worker that died alone is back before.
 GRACE = 10.0
@@ -86,7 +88,17 @@ class Slurm(Dask):
         self._squeue: subprocess.Popen[str] | None = None
         self._known: set[str] | None = None
         self._told, self._inquired = -math.inf, -math.inf
-        cluster.scale(jobs=jobs)
+
+    def submit(self, job: Run, over: Callable[[Any], None]) -> Any:
+        """Begin a run when there is room; Slurm jobs are asked for as runs come that they can be used for."""
+        future = super().submit(job, over)
+        if self._useful() > len(self.cluster.worker_spec):
+            self.cluster.scale(jobs=self._useful())
+        return future
+
+    def _useful(self) -> int:
+        """How many Slurm jobs the runs that are left can use, of those that may be had."""
+        return min(self.jobs, math.ceil(len(self._futures) / self.cluster._dummy_job.worker_processes))
 
     def check(self) -> None:
         """Look at the jobs: those that ended are replaced; where none can be had any more the pool is lost."""
@@ -121,9 +133,7 @@ class Slurm(Dask):
             raise PoolLost(f"{self._fruitless} Slurm jobs ended before a worker of theirs connected (their output says why)")
         for name in ended:
             del self.cluster.worker_spec[name]
-        left = len(self.cluster.worker_spec)
-        useful = math.ceil(len(self._futures) / self.cluster._dummy_job.worker_processes)
-        self.cluster.scale(jobs=max(left, min(self.jobs, useful)))
+        self.cluster.scale(jobs=max(len(self.cluster.worker_spec), self._useful()))
 
     def _ask_squeue(self, now: float) -> None:
         """Keep the ids of the jobs that Slurm knows, as squeue told them last; never wait for it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from ..status import STATE
 from .conduct import conduct
 from .jobs import PATIENCE, Held, Job, Outcome
 from .options import check_points, require_importable
-from .places import cannot_write, claim, failed, finished, writing_in
+from .places import cannot_write, claim, look, with_start, writing_in
 from .pools import Pool, as_pool
 from .watch import Watch
 
@@ -52,7 +52,7 @@ def train_points(
     """Run every seed of every point that is not finished in `out`; `only_failed` leaves out what did not fail before.
 
     `starts` holds the weights from which each seed starts, where these are not `Params.initial`; `settled` is called once the
-    directory is claimed and its configurations are written.
+    directory is claimed, nothing in it is refused and its configurations are written.
     """
     check_points(points, options)
     if executor is None:
@@ -60,47 +60,49 @@ def train_points(
     pool = as_pool(executor, workers)
     try:
         with claim(out) if out else nullcontext():
+            found = look(points, options, out, starts or {})
+            if out:
+                with writing_in(out):
+                    settle({out / name: cfg for name, cfg in points.items()}, with_start(options, starts))
+                    if settled:
+                        settled()
+            left = {name: each.left(seeds, only_failed) for name, each in found.items()}
+            records = Records({(name, seed) for name, each in found.items() for seed in each.done & set(seeds)})
             watch = Watch(progress, out / STATE if out else None)
             try:
-                if out:
-                    with writing_in(out):
-                        settle({out / name: cfg for name, cfg in points.items()})
-                        if settled:
-                            settled()
-                return _train(points, seeds, options, pool, out, shared, watch, only_failed, starts or {})
+                for note in (note for name, each in found.items() for note in each.set_aside(left[name])):
+                    watch.note(note, always=True)
+                see = out.resolve() if out and (pool.shares_files if shared is None else shared) else None
+                jobs = _jobs(points, left, options, see, starts or {})
+                plan = {"points": list(points), "seeds": list(seeds), "engine": engine_name(options.get("engine", ENGINES[0]))}
+                watch.begin(jobs, len(records.done), plan)
+                _run(jobs, pool, out, records, watch)
             finally:
                 watch.end()
     finally:
-        pool.close()
+        with suppress(KeyboardInterrupt):  # of somebody who no longer waits for workers to leave; the reason is on its way
+            pool.close()
+    return records
 
 
-def _train(
+def _jobs(
     points: Mapping[str, Config],
-    seeds: Sequence[int],
+    left: Mapping[str, list[int]],
     options: dict[str, Any],
-    pool: Pool,
-    out: Path | None,
-    shared: bool | None,
-    watch: Watch,
-    only_failed: bool,
+    see: Path | None,
     starts: Mapping[int, Params],
-) -> Records:
-    records = Records()
-    see = out.resolve() if out and (pool.shares_files if shared is None else shared) else None
-    jobs: list[Job] = []
-    for name, cfg in points.items():
-        left = set(seeds)
-        if out:
-            there, notes = finished(out / name, cfg, seeds, options, starts)
-            records.done |= {(name, seed) for seed in there}
-            left = (failed(out / name, seeds) if only_failed else left) - there
-            for note in notes:
-                watch.note(note, always=True)
-        for seed in sorted(left):
+) -> list[Job]:
+    """A job for every seed that is left; workers that see the directory keep its files themselves."""
+    jobs = []
+    for name, seeds in left.items():
+        for seed in seeds:
             start = {"params": starts[seed]} if seed in starts else {}
-            jobs.append(Job(name, cfg, seed, {**options, **start}, see / name if see else None))
-    plan = {"points": list(points), "seeds": list(seeds), "engine": engine_name(options.get("engine", ENGINES[0]))}
-    watch.begin(jobs, len(records.done), plan)
+            jobs.append(Job(name, points[name], seed, {**options, **start}, see / name if see else None))
+    return jobs
+
+
+def _run(jobs: list[Job], pool: Pool, out: Path | None, records: Records, watch: Watch) -> None:
+    """Run jobs, with every outcome in the records and on the watch."""
     deaths = 0
 
     def over(job: Job, outcome: Outcome) -> None:
@@ -116,11 +118,15 @@ def _train(
             watch.note("a worker process died; another takes its place and does its work again")
         watch.tick(pool.running(), pool.remark)
 
+    def halting(why: BaseException, running: int) -> None:
+        if running:
+            told = str(why) if isinstance(why, KeyboardInterrupt) else cannot_write(why)
+            watch.note(f"{told}; waiting for {running} run{'s' if running > 1 else ''} to come to rest", always=True)
+
     try:
-        conduct(jobs, pool, over, tick)
+        conduct(jobs, pool, over, tick, halting)
     except (KeyboardInterrupt, PoolLost, OSError) as reason:
         raise _in_context(reason, out, len(records.done), len(jobs) + watch.there) from None
-    return records
 
 
 def write_outcome(job: Job, outcome: Outcome, out: Path | None, records: Records) -> None:
