@@ -65,3 +65,24 @@ def test_seeds_that_never_cross_widen_the_interval_to_infinity():
     assert np.isinf(float(made.high))
     assert float(made.crossed) == pytest.approx(6 / 9)
     assert made.equals(cf.statistics.transition(ensemble(values, np.arange(11.0)), "A", 0.5))
+
+
+def test_one_seed_tells_nothing_of_others():
+    made = cf.statistics.transition(ensemble(np.linspace(0, 1, 11)[None], np.arange(11.0)), "A", 0.5)
+    assert float(made.alpha) == pytest.approx(5.0)
+    assert np.isnan(made.low)
+    assert np.isnan(made.high)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"variable": "nonsense"}, "variable = 'nonsense' is not allowed; allowed: rollout_accuracy, A"),
+        ({"split": "x"}, "split = 'x' is not allowed; allowed: train, test"),
+        ({"confidence": 95}, "confidence = 95 is not allowed; allowed: numbers between 0 and 1"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_told_with_what_can(change, told):
+    runs = ensemble(np.random.default_rng(0).random((3, 4)), np.arange(4.0))
+    with pytest.raises(ValueError, match=told):
+        cf.statistics.transition(runs, **change)

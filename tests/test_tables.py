@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -73,3 +74,45 @@ def test_exports_read_back_as_they_were(swept, tmp_path):
     assert len(lines) == 5
     with pytest.raises(ValueError, match=r"allowed: names that end in \.csv or \.nc"):
         cf.tables.export(grid, tmp_path / "phase.xls")
+
+
+def test_the_level_of_a_transition_may_be_another(swept):
+    directory, named = swept
+    name = list(named)[1]
+    table = cf.tables.sweep_table(directory, level=0.4)
+    when = cf.statistics.transition(cf.load(directory / name), "A", 0.4)
+    assert float(table.A_crossed.sel(point=name)) == float(when.crossed)
+    assert float(table.A_alpha.sel(point=name)) == float(when.alpha)
+    assert table.attrs["transitions"].startswith("A: A = 0.4, ")
+
+
+def test_a_point_of_which_every_seed_failed_is_kept(tiny, tmp_path):
+    points = {"good": tiny, "bad": tiny.replace(lr=1e60)}
+    runs = cf.ensemble(points, range(2), engine="steps", executor=ThreadPoolExecutor(1), out=tmp_path, keep_going=True)
+    for table in (cf.tables.sweep_table(runs), cf.tables.sweep_table(tmp_path)):
+        assert table.point.values.tolist() == ["good", "bad"]
+        assert (table.seeds.values.tolist(), table.failed.values.tolist()) == ([2, 0], [0, 2])
+        assert table.lr.values.tolist() == [0.5, 1e60]
+
+
+def test_points_without_fields_have_no_place_in_a_phase_diagram(swept, tmp_path):
+    directory, named = swept
+    copy = shutil.copytree(directory, tmp_path / "copy")
+    gone = list(named)[-1]
+    shutil.rmtree(copy / gone)
+    grid, whole = (cf.tables.phase_diagram(cf.tables.sweep_table(place)) for place in (copy, directory))
+    assert grid.R.equals(whole.R)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"split": "foo"}, "split = 'foo' is not allowed; allowed: train, test"),
+        ({"results": xr.Dataset({"A": ("seed", [1.0])})}, "results is one Dataset; allowed: the directory of a sweep, or a dict"),
+        ({"results": {}}, "results is empty"),
+        ({"results": {"a": xr.Dataset({"A": ("epoch", [1.0])})}}, r"results\['a'\] is not the runs of one or more seeds"),
+    ],
+)
+def test_what_is_no_sweep_is_told(swept, change, told):
+    with pytest.raises(ValueError, match=told):
+        cf.tables.sweep_table(**{"results": swept[0], **change})

@@ -34,18 +34,13 @@ def over_seeds(runs: xr.Dataset, quantiles: Sequence[float] = (0.05, 0.25, 0.5, 
 
 
 def crossing(runs: xr.Dataset, variable: str = "rollout_accuracy", level: float = 0.5, split: str = "test") -> xr.DataArray:
-    """The alpha at which each seed's curve first reaches `level`, interpolated linearly between evaluations; one number a seed.
+    """The alpha at which each seed's curve first reaches `level` from below, interpolated linearly between evaluations.
 
     Infinite where the curve does not reach it within the run, so that medians and other quantiles over seeds stay right. A curve
-    that begins there crosses at its first alpha.
+    that begins at or above the level crosses at its first alpha, whatever it does later: of a falling curve, such as the loss,
+    take the negative.
     """
-    _require_seeds(runs)
-    curve = runs[variable]
-    if "split" in curve.dims:
-        curve = curve.sel(split=split, drop=True)
-    if curve.ndim != 2:
-        raise ValueError(f"variable = {variable!r} has dimensions {curve.dims}; allowed: one number a seed and epoch")
-    values, alpha = curve.transpose("seed", "epoch").values, runs.alpha.values
+    values, alpha = _curve(runs, variable, split).transpose("seed", "epoch").values, runs.alpha.values
     first = np.argmax(values >= level, axis=1)
     reached = (values >= level).any(axis=1)
     before, seed = np.maximum(first - 1, 0), np.arange(len(values))
@@ -67,9 +62,12 @@ def bootstrap(
 ) -> tuple[float, float, float]:
     """A statistic of a sample and its percentile bootstrap interval: estimate, low, high.
 
-    `statistic` is called with `axis=1`. Infinite values are kept: a limit may be infinite where many seeds did not cross.
-    `rng` is `default_rng(0)` by default, so that a table made twice is the same.
+    `statistic` is called with `axis=1`. Infinite values are kept: a limit may be infinite where many seeds did not cross. One
+    value tells nothing of others, so its limits are not numbers. `rng` is `default_rng(0)` by default, so that a table made twice
+    is the same.
     """
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence = {confidence!r} is not allowed; allowed: numbers between 0 and 1, such as 0.95")
     values = np.asarray(values, dtype=np.float64)
     if values.size == 0:
         return np.nan, np.nan, np.nan
@@ -78,7 +76,7 @@ def bootstrap(
     with np.errstate(invalid="ignore"):  # a mean over infinities of both signs, or a median between them
         estimates = statistic(drawn, axis=1)
     tail = (1 - confidence) / 2
-    low, high = np.quantile(estimates, [tail, 1 - tail], method="inverted_cdf")
+    low, high = np.quantile(estimates, [tail, 1 - tail], method="inverted_cdf") if len(values) > 1 else (np.nan, np.nan)
     return float(statistic(values[None], axis=1)[0]), float(low), float(high)
 
 
@@ -96,6 +94,20 @@ def transition(
     made = xr.Dataset({"alpha": alpha, "low": low, "high": high, "crossed": float(np.isfinite(times).mean())})
     made.attrs = {"variable": variable, "level": level, "split": split, "confidence": confidence, "seeds": len(times)}
     return made
+
+
+def _curve(runs: xr.Dataset, variable: str, split: str) -> xr.DataArray:
+    """One number a seed and epoch."""
+    _require_seeds(runs)
+    allowed = [str(name) for name, curve in runs.data_vars.items() if set(curve.dims) - {"split"} == {"seed", "epoch"}]
+    if variable not in allowed:
+        raise ValueError(f"variable = {variable!r} is not allowed; allowed: {', '.join(allowed)}")
+    curve = runs[variable]
+    if "split" not in curve.dims:
+        return curve
+    if split not in curve.split.values:
+        raise ValueError(f"split = {split!r} is not allowed; allowed: {', '.join(map(str, curve.split.values))}")
+    return curve.sel(split=split, drop=True)
 
 
 def _require_seeds(runs: xr.Dataset) -> None:

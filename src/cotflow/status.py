@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-from filelock import FileLock, Timeout
 
 from .files import FileFault
 from .trajectory import failed_files, record_files, unfinished
@@ -20,15 +21,19 @@ LOCK = ".ensemble.lock"
 
 @dataclass(frozen=True)
 class Survey:
-    """Seeds of one run directory by how far they are; `waiting` ones belong to an ensemble that has not come to them."""
+    """Seeds of one run directory by how far they are; `waiting` ones belong to an ensemble that has not come to them.
+
+    `unreadable` says why nothing is known of a directory.
+    """
 
     name: str
-    done: list[int]
-    running: list[int]
-    unfinished: list[int]
-    failed: list[int]
+    done: list[int] = field(default_factory=list)
+    running: list[int] = field(default_factory=list)
+    unfinished: list[int] = field(default_factory=list)
+    failed: list[int] = field(default_factory=list)
     waiting: list[int] = field(default_factory=list)
     causes: dict[int, str] = field(default_factory=dict)
+    unreadable: str = ""
 
 
 @dataclass(frozen=True)
@@ -44,30 +49,34 @@ class Ensemble:
 
 
 def survey(directory: Path) -> list[Survey]:
-    """One row for every directory at or below `directory` that holds runs, or belongs to its ensemble."""
+    """One row for every directory at or below `directory` that holds runs or belongs to an ensemble, whose order is kept."""
     if not directory.is_dir():
         raise FileFault(f"{directory} is not a directory")
-    whole = ensemble_of(directory)
-    planned = {directory / name for name in whole.points} if whole else set()
-    below = {path for path in directory.rglob("*") if path.is_dir()}
-    places = [directory, *sorted(below | planned - {directory})]
-    rows = []
-    for place in places:
-        wanted = whole.seeds if whole and place in planned else []
-        row = _survey(place, str(place.relative_to(directory)), wanted)
-        if row is not None:
-            rows.append(row)
-    if not rows:
+    places: dict[Path, list[int]] = {}
+    for place in _directories(directory):
+        places.setdefault(place, [])
+        plan = plan_of(place) or {"points": [], "seeds": []}
+        for name in plan["points"]:
+            places[place / name] = plan["seeds"]
+    rows = [_survey(place, str(place.relative_to(directory)), wanted) for place, wanted in places.items()]
+    found = [row for row in rows if row is not None]
+    if not found:
         raise FileFault(f"{directory} holds no runs (seed_*.npz)")
-    return rows
+    return found
+
+
+def ensembles_in(directory: Path) -> dict[str, Ensemble]:
+    """Every ensemble that was or is at work at or below a directory, by where it is."""
+    found = {str(place.relative_to(directory)): ensemble_of(place) for place in _directories(directory)}
+    return {name: whole for name, whole in found.items() if whole is not None}
 
 
 def ensemble_of(directory: Path) -> Ensemble | None:
     """The ensemble that was or is at work in a directory."""
-    state = _read_state(directory / STATE)
+    state = plan_of(directory)
     if state is None:
         return None
-    at_work = (directory / LOCK).exists() and held(directory / LOCK)
+    at_work = held(directory / LOCK)
     return Ensemble(
         at_work,
         state["points"],
@@ -78,18 +87,37 @@ def ensemble_of(directory: Path) -> Ensemble | None:
     )
 
 
-def _read_state(path: Path) -> dict[str, Any] | None:
+def plan_of(directory: Path) -> dict[str, Any] | None:
+    """What an ensemble wrote of itself: its points and seeds, and how far it was; what is not of that form counts as nothing."""
     try:
-        return json.loads(path.read_text())
-    except (OSError, ValueError):
+        state = json.loads((directory / STATE).read_text())
+        points, seeds, left = state["points"], state["seeds"], state["seconds_left"]
+        formed = (
+            all(isinstance(name, str) and not Path(name).is_absolute() for name in points)
+            and all(isinstance(seed, int) for seed in seeds)
+            and isinstance(state["running"], int)
+            and (left is None or isinstance(left, int | float))
+            and isinstance(state["written"], str)
+        )
+    except (OSError, ValueError, KeyError, TypeError):
         return None
+    return state if formed and isinstance(points, list) and isinstance(seeds, list) else None
+
+
+def _directories(directory: Path) -> list[Path]:
+    """A directory and all below it; what may not be read is passed over here, and told where it is looked into."""
+    return [directory, *sorted(Path(root, name) for root, names, _ in os.walk(directory) for name in names)]
 
 
 def _survey(place: Path, name: str, wanted: Iterable[int]) -> Survey | None:
-    if not place.is_dir():
-        return Survey(name, [], [], [], [], sorted(wanted)) if wanted else None
-    done, halves, failed = sorted(record_files(place)), sorted(unfinished(place)), sorted(failed_files(place))
-    locked = sorted(int(lock.name[6:-5]) for lock in place.glob(".seed_*.lock") if held(lock))
+    try:
+        if not place.is_dir():
+            return Survey(name, waiting=sorted(wanted)) if wanted else None
+        done, halves, failed = sorted(record_files(place)), sorted(unfinished(place)), sorted(failed_files(place))
+        locks = {lock: re.fullmatch(r"\.seed_(\d+)\.lock", lock.name) for lock in place.iterdir()}
+    except OSError as error:
+        return Survey(name, unreadable=str(error.strerror or error))
+    locked = sorted(int(match[1]) for lock, match in locks.items() if match and held(lock))
     if not (done or halves or failed or locked or wanted):
         return None
     running = [seed for seed in locked if seed not in done]
@@ -116,9 +144,15 @@ def duration(seconds: float) -> str:
 
 
 def held(lock: Path) -> bool:
-    """Whether a process holds a lock file."""
+    """Whether a process holds a lock file; of one that may not be read nothing is known, and it is taken to be free.
+
+    It is looked at as `filelock` takes it, by flock, but not to write: it may be somebody else's, or on a read-only disk.
+    """
     try:
-        with FileLock(lock, timeout=0):
-            return False
-    except Timeout:
+        with lock.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
         return True
+    except OSError:
+        return False
+    return False
