@@ -27,6 +27,7 @@ def test_axes_are_crossed_and_points_are_listed(tmp_path):
     assert list(listed.points) == ["a,lr=1", "a,lr=2", "N=8,lr=1", "N=8,lr=2"]
     assert listed.points["a,lr=2"] == cf.Config(N=16, lr=2.0)
     assert list(write(tmp_path, 'preset = "smoke"\n').points) == [""]
+    assert write(tmp_path, "seeds = [3, 0, 1]\n").seeds == [0, 1, 3]
 
 
 def test_training_time_may_be_given_in_alpha(tmp_path):
@@ -36,17 +37,32 @@ def test_training_time_may_be_given_in_alpha(tmp_path):
     for cfg, alpha in zip(grid.points.values(), (8, 16), strict=True):
         assert cfg.train_epochs * cfg.alpha_per_epoch == pytest.approx(alpha)
         assert len(cfg.eval_epochs) == pytest.approx(101, abs=5)
+    (short,) = write(tmp_path, "train_epochs = 20\nevaluations = 10\n").points.values()  # the preset's eval_every is 50
+    assert (short.train_epochs, short.eval_every) == (20, 2)
+    (brief,) = write(tmp_path, 'preset = "smoke"\nalpha_max = 0.25\n').points.values()
+    assert (brief.train_epochs, brief.eval_every) == (16, 16)
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[axes]\nN = 8\n", r"\[axes\] must hold lists"),
+        ("[axes]\nN = 8\n", r"\[axes\] N = 8 is not allowed; allowed: a list"),
+        ("[axes]\nN = [8, 16]\nlr = []\n", r"\[axes\] lr = \[\] is not allowed; allowed: a list of one value or more"),
+        ("axes = 3\n", r"\[axes\] must be a table of lists"),
+        ('name = "mine"\n', r"name is for \[\[points\]\]"),
+        ('[axes]\nname = ["a", "b"]\n', r"name is for \[\[points\]\]"),
+        ("cls = 3\n", "unknown field 'cls'; allowed: N, "),
         ("[axes]\nN = [8, 8]\n", "the point N=8 is there twice"),
         ("colour = 3\n", "unknown field 'colour'"),
         ("[axes]\nlr = [0.5, -1.0]\n", r"lr = -1\.0 is not allowed"),
         ("alpha_max = 3\ntrain_epochs = 100\n", "alpha_max and train_epochs exclude each other"),
+        ("alpha_max = 3\ntrain_epochs = 4\n", "alpha_max and train_epochs exclude each other"),
+        ("alpha_max = true\n", "alpha_max = True is not allowed; allowed: numbers above 0"),
+        ("alpha_max = 0.01\neval_every = 100\n", "eval_every = 100 exceeds train_epochs = 10"),
+        ("evaluations = 5\ntrain_epochs = inf\n", "train_epochs = inf is not allowed"),
         ('seeds = "a"\n', "seeds = 'a' is not allowed"),
+        ("seeds = [0, -1]\n", "seed = -1 is not allowed"),
+        ("seeds = []\n", r"seeds = '\[\]' is not allowed"),
         ("N = \n", "cannot read the sweep"),
     ],
 )
@@ -68,6 +84,29 @@ def test_names_of_points_say_in_what_they_differ(tiny):
     assert len(second) < 100
     with pytest.raises(ValueError, match="the same configuration twice"):
         point_names([tiny, tiny])
+
+
+def test_names_that_no_file_system_takes_are_cut_and_stay_different(tiny, tmp_path):
+    every = [tiny.replace(lr=lr).to_toml().replace('"random"', '"cyclic"').replace("d_g = 4", "d_g = 5") for lr in (0.5, 0.25)]
+    grid = write(tmp_path, "".join(f"[[points]]\n{fields}" for fields in every))
+    first, second = grid.points
+    assert first != second
+    assert first.startswith("N=5,L=3,d_g=5,d_h=6,")
+    for name in grid.points:
+        (tmp_path / name).mkdir()
+    with pytest.raises(ValueError, match="is there twice"):
+        write(tmp_path, f"[[points]]\n{every[0]}[[points]]\n{every[0]}")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../up", "a\\b", "", ".", "..", ".hidden", "seed_7.npz", "seed_7.failed.txt", "ensemble.json", "config.toml", "grid.toml",
+     "summary.csv", "theory", "bell\a", "two\nlines", "x" * 201, 3],
+)  # fmt: skip
+def test_a_point_is_not_named_like_a_file_that_is_written(tiny, tmp_path, name):
+    with pytest.raises(ValueError, match="a point may not be named"):
+        cf.ensemble({name: tiny}, [0], out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def values(name: str, field: str) -> set:

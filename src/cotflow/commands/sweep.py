@@ -3,34 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
-import shutil
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
-import xarray as xr
 from cyclopts import Parameter
 
 from ..ensembles import told
-from ..ensembles.grid import read_grid
+from ..ensembles.grid import Grid, read_grid
+from ..ensembles.jobs import Held
 from ..ensembles.options import check_options, check_points
-from ..ensembles.train import train_points
+from ..ensembles.places import Found, look
+from ..ensembles.pools import check_workers
+from ..ensembles.train import Records, train_points
 from ..errors import EnsembleFailed
 from ..files import write_text
 from ..seeds import parse_seeds, write_seeds
-from ..tables import export, sweep_table
-from .options import SeedsFlag
+from .options import SeedsFlag, Whole
+from .summary import summarise
 
-#: Columns of the printed table: those of `sweep_table`, with the heads they have there.
-COLUMNS = {
-    "A": "A",
-    "R": "R",
-    "loss": "loss",
-    "next_token_accuracy": "next token",
-    "rollout_accuracy": "rollout",
-    "rollout_alpha": "alpha of rollout 1/2",
-    "rollout_crossed": "seeds that cross",
+#: What Dask and Slurm read as memory and wall time.
+FORMS = {
+    "memory": (r"\d+(\.\d+)? ?([kmgtp]i?)?b?", "a number of bytes with its unit, as 4GB or 512MiB"),
+    "walltime": (r"(\d+-)?\d+(:\d\d){0,2}", "minutes, hours:minutes:seconds, or days-hours:minutes:seconds"),
 }
 
 
@@ -39,7 +36,7 @@ COLUMNS = {
 class Where:
     """Where the runs run; by default in processes of this machine."""
 
-    workers: Annotated[int | None, Parameter(help="Processes on this machine; by default as many as cores.")] = None
+    workers: Annotated[Whole, Parameter(help="Processes on this machine; by default as many as cores.")] = None
     scheduler: Annotated[str | None, Parameter(help="Address of a running Dask scheduler, as tcp://host:8786.")] = None
     slurm: Annotated[bool, Parameter(help="Start workers as Slurm jobs through dask-jobqueue.", negative=())] = False
     jobs: Annotated[int, Parameter(help="Slurm jobs.")] = 1
@@ -53,15 +50,20 @@ class Where:
     ] = False
 
     def check(self) -> None:
-        """Refuse flags that do not go together, before anything is begun."""
+        """Refuse flags that do not go together, or mean nothing, before anything is begun."""
         if self.scheduler is not None and self.slurm:
             raise ValueError("--scheduler and --slurm exclude each other")
+        if self.workers is not None and (self.slurm or self.scheduler is not None):
+            raise ValueError("--workers is for processes of this machine; with --slurm the workers are --jobs times --cores")
+        check_workers(self.workers)
         for flag in ("jobs", "cores", "memory", "walltime", "queue", "account"):
             value = getattr(self, flag)
             if not self.slurm and value != getattr(Where, flag):
                 raise ValueError(f"--{flag} is for --slurm")
             if flag in ("jobs", "cores") and value < 1:
                 raise ValueError(f"{flag} = {value} is not allowed; allowed: whole numbers from 1")
+            if flag in FORMS and not re.fullmatch(FORMS[flag][0], value, re.IGNORECASE):
+                raise ValueError(f"{flag} = {value!r} is not allowed; allowed: {FORMS[flag][1]}")
         if self.shared and not self.slurm and self.scheduler is None:
             raise ValueError("--shared is for --scheduler and --slurm; processes of this machine share its files anyway")
 
@@ -105,10 +107,10 @@ def sweep(
     check_points(plan.points, options)
     where = where or Where()
     where.check()
-    print(f"{len(plan.points)} points, seeds {write_seeds(plan.seeds)}: {len(plan.points) * len(plan.seeds)} runs in {out}")
+    total = len(plan.points) * len(plan.seeds)
+    print(f"{len(plan.points)} points, seeds {write_seeds(plan.seeds)}: {total} runs in {out}")
     if dry_run:
-        for name, cfg in plan.points.items():
-            print(f"{name or '.'}  train_epochs = {cfg.train_epochs}, alpha up to {cfg.train_epochs * cfg.alpha_per_epoch:.3g}")
+        rehearse(plan, look(plan.points, options, out, {}), failed)
         return
     with where.executor() as executor:
         shared = (where.shared or None) if executor is not None else None
@@ -125,11 +127,35 @@ def sweep(
             settled=lambda: keep_grid(grid, out),
         )
     summarise(out)
-    if records.failures:
-        message = (
-            f"{told(records.failures, len(plan.points) * len(plan.seeds))}; run the same command with --failed to run these alone"
-        )
-        raise EnsembleFailed(message, records.failures)
+    lacking = verdict(records, total)
+    if lacking:
+        raise EnsembleFailed(lacking, records.failures)
+
+
+def rehearse(plan: Grid, found: Mapping[str, Found], only_failed: bool) -> None:
+    """Say of every point what would run; nothing is written."""
+    runs = 0
+    for name, cfg in plan.points.items():
+        there, left = found[name], found[name].left(plan.seeds, only_failed)
+        halves, done = len(there.halves & set(left)), len(there.done & set(plan.seeds))
+        would = f"seeds {write_seeds(left)} would run" + (f" ({halves} from a checkpoint)" if halves else "")
+        time = f"train_epochs = {cfg.train_epochs}, alpha up to {cfg.train_epochs * cfg.alpha_per_epoch:.3g}"
+        print(f"{name or '.'}  {would if left else 'nothing would run'}, {done} of {len(plan.seeds)} done; {time}")
+        for _, fault in there.damaged.values():
+            print(f"  {fault}; it would be set aside")
+        runs += len(left)
+    print(f"{runs} of {len(plan.points) * len(plan.seeds)} runs would run")
+
+
+def verdict(records: Records, total: int) -> str:
+    """What keeps a sweep from being complete, in a sentence; nothing where it is complete."""
+    sentences = [told(records.failures, total)] if records.failures else []
+    if any(not isinstance(failure, Held) for failure in records.failures):
+        sentences.append("run the same command with --failed to run those that failed alone")
+    missing = total - len(records.done) - len(records.failures)
+    if missing:
+        sentences.append(f"{missing} of {total} runs have not been run; the same command without --failed runs them")
+    return "; ".join(sentences)
 
 
 def keep_grid(grid: Path, out: Path) -> None:
@@ -137,26 +163,3 @@ def keep_grid(grid: Path, out: Path) -> None:
     copy = out / "grid.toml"
     if not (copy.exists() and copy.samefile(grid)):
         write_text(copy, grid.read_text())
-
-
-def summarise(out: Path) -> None:
-    """Write the table of all points as CSV and NetCDF, and print it."""
-    table = sweep_table(out)
-    for name in ("summary.csv", "summary.nc"):
-        export(table, out / name)
-    print_table(table)
-    print(f"{out / 'summary.csv'} and {out / 'summary.nc'} hold all columns")
-
-
-def print_table(table: xr.Dataset) -> None:
-    """The most telling columns, a row a point."""
-    from rich.console import Console
-    from rich.table import Column, Table
-
-    shown = Table(Column("point", overflow="fold"), "seeds", "failed", *COLUMNS.values())
-    for name in table.point.values:
-        row = table.sel(point=name)
-        numbers = [f"{float(row[c]):.4g}" if c in row else "" for c in COLUMNS]
-        shown.add_row(str(name), f"{int(row.seeds)}", f"{int(row.failed)}", *numbers)
-    width = None if Console().is_terminal else max(120, shutil.get_terminal_size().columns)
-    Console(width=width).print(shown)
