@@ -8,10 +8,12 @@ import sys
 
 import numpy as np
 import pytest
+from filelock import FileLock
 
 import cotflow as cf
 from cotflow.cli import COMMANDS, main
 from cotflow.config import Config
+from cotflow.runs import lock_path
 
 SMALL = ["--preset", "smoke", "--train_epochs", "200", "--n_train_seq", "256", "--engine", "steps"]
 
@@ -62,6 +64,10 @@ def test_train_is_the_papers_script(tmp_path, capsys):
         (["--backend", "jax"], "backend = 'jax' does not exist"),
         (["--seeds", "5:2"], "seeds = '5:2' is not allowed"),
         (["--seed", "-1"], "seed = -1 is not allowed"),
+        (["--seed", "1.5"], "'1.5' is not allowed; allowed: whole numbers"),
+        (["--max_gradients", "30.5"], "'30.5' is not allowed; allowed: whole numbers"),
+        (["--save_params", "first"], "save_params = 'first' is not allowed; allowed: epochs, as 0,500,1000"),
+        (["--device", "cuda"], "device = 'cuda' needs backend 'torch'"),
         (["--bogus", "1"], "Unknown option"),
         (["--config", "nowhere.toml"], "cannot read the configuration nowhere.toml"),
         (["--start", "nowhere.npz", "--preset", "smoke"], "nowhere.npz does not exist"),
@@ -110,9 +116,36 @@ def test_rollout_generates_and_scores_ones_own_sequences(tmp_path, capsys):
     said = capsys.readouterr().out
     assert "final state 1.0000" in said
     assert np.array_equal(np.loadtxt(tmp_path / "out.csv", delimiter=",", dtype=int), task.test.states)
+    wrong = [*task.test.actions[0], *task.test.states[0]]
+    for place, number, told in (
+        (0, 8, "actions outside 0 to 7 (8)"),
+        (-1, 10**30, "states outside 0 to 7 (1000"),
+        (5, -1, "(-1)"),
+    ):
+        file.write_text(",".join(str(number if k == place % len(wrong) else entry) for k, entry in enumerate(wrong)))
+        assert run("rollout", tmp_path / "seed_0.npz", "--input", file) == 2
+        assert told in capsys.readouterr().err
+    file.write_bytes(b"\xef\xbb\xbf" + ",".join(f'"{entry}"' for entry in wrong).encode())
+    assert run("rollout", tmp_path / "seed_0.npz", "--input", file) == 0
+    assert "over 1 sequences" in capsys.readouterr().out
     file.write_text("1,2,3\n")
     assert run("rollout", tmp_path / "seed_0.npz", "--input", file) == 2
     assert "allowed: L + 1 = 6" in capsys.readouterr().err
+
+
+def test_too_little_memory_is_told(tmp_path, capsys, monkeypatch):
+    def scarce(*arguments, **options):
+        raise MemoryError("Unable to allocate 37 GiB")
+
+    monkeypatch.setattr("cotflow.engines.Task", scarce)
+    assert run("train", "--dir", tmp_path, *SMALL) == 1
+    assert capsys.readouterr().err == "cotflow: there is not enough memory for this (Unable to allocate 37 GiB)\n"
+
+
+def test_a_seed_in_other_hands_is_no_bad_usage(tmp_path, capsys):
+    with FileLock(lock_path(tmp_path, 0)):
+        assert run("train", "--dir", tmp_path, *SMALL) == 1
+    assert "seed 0 in" in capsys.readouterr().err
 
 
 def test_starting_points(tmp_path):

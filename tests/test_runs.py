@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import cotflow as cf
-from cotflow.errors import Diverged
+from cotflow.errors import BudgetExceeded, Diverged
 from cotflow.files import FileFault
 from cotflow.runs import train
 
@@ -103,6 +103,14 @@ def test_other_snapshots_make_another_run(tiny, tmp_path):
     for asked in ([5], [5, 10, 20], []):
         with pytest.raises(FileFault, match=r"save_params = \[5, 10\], now "):
             train(tiny, 0, tmp_path, engine="steps", save_params=asked)
+
+
+def test_a_run_that_fails_again_keeps_what_it_had_recorded(tiny, tmp_path):
+    for budget in (8, 9):
+        with pytest.raises(BudgetExceeded):
+            train(tiny, 0, tmp_path, max_gradients=budget, rtol=1e-6, atol=1e-6)
+        kept = cf.load(tmp_path / "seed_0.failed.npz")
+        assert cf.Params.of(kept).m.shape == (4, 5, 5)
 
 
 def test_a_full_disk_is_told_with_the_file_and_how_to_go_on(tiny, tmp_path):
