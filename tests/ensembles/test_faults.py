@@ -14,7 +14,8 @@ from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
 import pytest
 
 import cotflow as cf
-from cotflow.errors import EnsembleFailed, PoolLost
+from cotflow.ensembles.pools import Given
+from cotflow.errors import EnsembleFailed, Interrupted, PoolLost
 from cotflow.runs import Busy
 from cotflow.status import LOCK, survey
 from cotflow.trajectory import checkpoint_path
@@ -172,6 +173,20 @@ def test_impatience_ends_with_how_to_go_on_too(grid, sweep, tmp_path, signals):
     code, _, complaints = run.end()
     assert code == 130
     assert any(line.startswith("cotflow: interrupted") and "the same command goes on" in line for line in complaints.splitlines())
+
+
+def test_ctrl_c_while_workers_leave_does_not_take_the_last_word(tiny, tmp_path):
+    class Slow(Given):
+        """Every wait for it is cut short by Ctrl-C."""
+
+        def submit(self, job, over):
+            raise KeyboardInterrupt
+
+        def close(self) -> None:
+            raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted, match=r"interrupted twice; 0 of 1 runs are recorded in .*; the same command goes on"):
+        cf.ensemble(tiny, [0], executor=Slow(ThreadPoolExecutor(1)), out=tmp_path)
 
 
 def test_an_executor_that_breaks_ends_the_ensemble_with_what_is_recorded(tiny, tmp_path):

@@ -5,10 +5,13 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from filelock import FileLock
 
 import cotflow as cf
-from cotflow.ensembles.train import train_points
+from cotflow.ensembles.jobs import Held, Job, Outcome
+from cotflow.ensembles.train import Records, train_points, write_outcome
 from cotflow.files import FileFault
+from cotflow.runs import lock_path
 from cotflow.status import LOCK
 from cotflow.trajectory import checkpoint_path
 
@@ -103,3 +106,14 @@ def test_a_damaged_record_is_named_set_aside_and_run_again(tiny, tmp_path, capfd
     assert "seed 2 begins anew" in said
     assert (tmp_path / "seed_1.npz.damaged-1").read_bytes() == content
     assert after.A.equals(before.A)
+
+
+def test_a_seed_that_another_process_took_meanwhile_is_left_to_it(tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr("cotflow.ensembles.train.PATIENCE", 0.1)
+    records = Records()
+    with FileLock(lock_path(tmp_path, 3)):
+        came = write_outcome(Job("", tiny, 3), Outcome("done", cf.simulate(tiny, 3, engine="steps")), tmp_path, records)
+    assert came.status == "busy"
+    assert [type(failure) for failure in records.failures] == [Held]
+    assert not records.done
+    assert not list(tmp_path.glob("*.npz"))

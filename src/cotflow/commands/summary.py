@@ -37,7 +37,7 @@ def summarise(out: Path) -> None:
     for name in ("summary.csv", "summary.nc"):
         export(table, out / name)
     print_table(table)
-    print(f"{out / 'summary.csv'} and {out / 'summary.nc'} hold all columns")
+    print(f"all columns: {out / 'summary.csv'}, summary.nc")
 
 
 def print_table(table: xr.Dataset, console: Console | None = None) -> None:
@@ -52,8 +52,8 @@ def print_table(table: xr.Dataset, console: Console | None = None) -> None:
         if name in shown and _width(console, table, shown) > console.width:
             shown.remove(name)
     console.print(_drawn(table, shown))
-    cross = "; cross: the part of them that do" if "rollout_crossed" in shown else ""
-    console.print(f"alpha: when the rollout accuracy crosses 1/2, median over seeds{cross}", highlight=False)
+    cross = "; cross: part of the seeds that do" if "rollout_crossed" in shown else ""
+    console.print(f"alpha: median time at which rollout crosses 1/2{cross}", highlight=False, soft_wrap=True)
 
 
 def _width(console: Console, table: xr.Dataset, names: Sequence[str]) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import xarray as xr
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from ..config import Config
 from ..engines import ENGINES, engine_name
@@ -108,8 +108,7 @@ def _run(jobs: list[Job], pool: Pool, out: Path | None, records: Records, watch:
     def over(job: Job, outcome: Outcome) -> None:
         if outcome.status == "unwritable" and outcome.error:
             raise outcome.error
-        write_outcome(job, outcome, out, records)
-        watch.over(job, outcome)
+        watch.over(job, write_outcome(job, outcome, out, records))
 
     def tick() -> None:
         nonlocal deaths
@@ -129,17 +128,20 @@ def _run(jobs: list[Job], pool: Pool, out: Path | None, records: Records, watch:
         raise _in_context(reason, out, len(records.done), len(jobs) + watch.there) from None
 
 
-def write_outcome(job: Job, outcome: Outcome, out: Path | None, records: Records) -> None:
-    """Take an outcome into the records, and write what the worker did not."""
+def write_outcome(job: Job, outcome: Outcome, out: Path | None, records: Records) -> Outcome:
+    """Take an outcome into the records, write what the worker did not, and return what came of it."""
     place = out / job.point if out else None
-    if outcome.status == "done":
-        if outcome.run is not None and place:
+    if outcome.status == "done" and outcome.run is not None and place:
+        try:
             with FileLock(lock_path(place, job.seed), timeout=PATIENCE):
                 keep(outcome.run, place, job.seed)
-        elif outcome.run is not None:
-            records.runs[job.point, job.seed] = outcome.run
+        except Timeout:
+            outcome = Outcome("busy", cause=f"seed {job.seed} in {place} is being trained by another process")
+    elif outcome.status == "done" and outcome.run is not None:
+        records.runs[job.point, job.seed] = outcome.run
+    if outcome.status == "done":
         records.done.add((job.point, job.seed))
-        return
+        return outcome
     kind = Held if outcome.status == "busy" else Failure
     records.failures.append(kind(job.point, job.seed, outcome.cause))
     if place and outcome.status == "failed":
@@ -147,6 +149,7 @@ def write_outcome(job: Job, outcome: Outcome, out: Path | None, records: Records
             keep_failure(place, job.seed, outcome.cause, outcome.run)
         else:
             write_text(cause_path(place, job.seed), outcome.cause + "\n")
+    return outcome
 
 
 def _in_context(reason: BaseException, out: Path | None, done: int, total: int) -> BaseException:
