@@ -134,7 +134,7 @@ def test_a_seed_in_other_hands_has_not_failed(tiny):
         "1 of 2 runs are in the hands of another process (a seed 1); the same command completes them"
     )
     assert verdict(Records(failures=[other, held]), 2).startswith("1 of 2 runs failed: b seed 0: it diverged; 1 of 2 runs are in")
-    assert "--failed to run these alone" in verdict(Records(failures=[other, held]), 2)
+    assert "--failed to run those that failed alone" in verdict(Records(failures=[other, held]), 2)
     assert verdict(Records({("a", 0)}), 1) == ""
 
 

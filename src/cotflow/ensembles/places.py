@@ -52,9 +52,8 @@ def writing_in(directory: Path) -> Iterator[None]:
 
 def cannot_write(error: BaseException) -> str:
     """What an `OSError` means to whoever wants to write."""
-    return (
-        "no room left to write" if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) else "cannot write"
-    )
+    full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    return "no room left to write" if full else "cannot write"
 
 
 @dataclass(frozen=True)
