@@ -52,8 +52,9 @@ def print_table(table: xr.Dataset, console: Console | None = None) -> None:
         if name in shown and _width(console, table, shown) > console.width:
             shown.remove(name)
     console.print(_drawn(table, shown))
-    cross = "; cross: part of seeds that do" if "rollout_crossed" in shown else ""
-    console.print(f"alpha: median time at which rollout crosses 1/2{cross}", highlight=False)
+    if "rollout_alpha" in shown:
+        cross = "; cross: part of seeds that do" if "rollout_crossed" in shown else ""
+        console.print(f"alpha: median time at which rollout crosses 1/2{cross}", highlight=False)
 
 
 def _width(console: Console, table: xr.Dataset, names: Sequence[str]) -> int:
