@@ -7,7 +7,7 @@ import logging
 import re
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError
 from concurrent.futures import Future as Answer
 from typing import Any
@@ -32,6 +32,7 @@ class Dask:
             raise ValueError("executor is an asynchronous Dask client; allowed: a synchronous one")
         self.client = client
         self._futures: dict[str, Future[Any]] = {}
+        self._results: dict[str, Answer[Any]] = {}
         self._width, self._asked = 0, 0.0
         self._question: Answer[dict[str, int]] | None = None
         self._answered = self._stopped = False
@@ -43,13 +44,28 @@ class Dask:
             future = self.client.submit(work, job, key=key, pure=False)
         except (OSError, RuntimeError) as error:
             raise PoolLost(f"the Dask scheduler was lost ({error})") from None
-        future.add_done_callback(over)
         self._futures[key] = future
+        future.add_done_callback(lambda ended: self._fetch(ended, over))
         return future
+
+    def _fetch(self, future: Future[Any], over: Callable[[Any], None]) -> None:
+        """Bring a result here, and only then say that its job is over: to ask for it is to wait, and a scheduler may hang."""
+
+        async def gather() -> Any:
+            arrived: Any = self.client.gather(future, asynchronous=True)
+            return await arrived
+
+        result = self._results[str(future.key)] = self._begin(gather())
+        result.add_done_callback(lambda _: over(future))
+
+    def _begin(self, question: Coroutine[Any, Any, Any]) -> Answer[Any]:
+        """Ask something where the client lives; nobody waits for the answer."""
+        loop: Any = self.client.loop
+        return asyncio.run_coroutine_threadsafe(question, loop.asyncio_loop)
 
     def outcome(self, future: Future[Any]) -> Any:
         try:
-            return future.result()
+            return self._results.pop(str(future.key)).result()
         except (CancelledError, OSError) as error:
             reason = getattr(error, "reason", None) or error
             raise PoolLost(f"the Dask scheduler was lost ({reason})") from None
@@ -76,9 +92,8 @@ class Dask:
             if time.monotonic() > self._asked + EVERY:
                 self._question = None
         if self._question is None and not self._stopped and self._reachable():
-            loop: Any = self.client.loop
             scheduler: Any = self.client.scheduler
-            self._question = asyncio.run_coroutine_threadsafe(scheduler.ncores(workers=None), loop.asyncio_loop)
+            self._question = self._begin(scheduler.ncores(workers=None))
             self._asked = time.monotonic()
 
     def check(self) -> None:
@@ -95,6 +110,8 @@ class Dask:
         if self._question is not None:
             self._question.cancel()
             self._question = None
+        for result in list(self._results.values()):
+            result.cancel()
         if self._futures and self._reachable():
             self.client.cancel(list(self._futures.values()))
         self._futures.clear()
