@@ -115,7 +115,7 @@ class Config(BaseModel):
         return self
 
     @classmethod
-    def preset(cls, name: str, **changes: Any) -> Config:
+    def preset(cls, name: str, /, **changes: Any) -> Config:
         """One of the named configurations ("main", "robustness", "smoke"), with any fields changed."""
         if name not in PRESETS:
             raise ValueError(f"preset = {name!r} does not exist; allowed: {', '.join(PRESETS)}")

@@ -6,7 +6,6 @@ seed's own), and the epochs whose weights are saved. A directory is for runs of 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -48,7 +47,7 @@ def of_record(run: xr.Dataset) -> dict[str, Any]:
 def of_checkpoint(origin: Mapping[str, Any]) -> dict[str, Any]:
     """The identity of the run that a checkpoint belongs to."""
     cfg = Config(**{key: origin[key] for key in Config.model_fields if key in origin})
-    own = origin["start"] == fingerprint(Params.initial(cfg, origin["seed"]))
+    own = origin["start"] == Params.initial(cfg, origin["seed"]).fingerprint
     named = {key: origin[key] for key in _NAMED if key in origin}
     return {**cfg.model_dump(), **named, "start": _OWN if own else _GIVEN, "save_params": list(origin["snapshots"])}
 
@@ -65,13 +64,8 @@ def read_identity(file: Path) -> dict[str, Any]:
 
 
 def start_of_checkpoint(file: Path) -> str:
-    """The `fingerprint` of the weights from which the run in a checkpoint started."""
+    """The fingerprint of the weights from which the run in a checkpoint started."""
     return read_archive(file, "checkpoint", copy=False)[1]["origin"]["start"]
-
-
-def fingerprint(start: Params) -> str:
-    """What a checkpoint keeps of the weights from which its run started."""
-    return hashlib.sha256(start.flatten().tobytes()).hexdigest()[:16]
 
 
 def difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:

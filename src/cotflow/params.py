@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
@@ -82,6 +83,11 @@ class Params:
     def flatten(self, dtype: str | type = "float64") -> np.ndarray:
         """All weights as one vector, in the order of `items`."""
         return np.concatenate([value.ravel() for _, value in self.items()]).astype(dtype)
+
+    @property
+    def fingerprint(self) -> str:
+        """Sixteen hex digits over all weights."""
+        return hashlib.sha256(self.flatten().tobytes()).hexdigest()[:16]
 
     def unflatten(self, vector: np.ndarray) -> Params:
         """A vector in the order of `flatten` as weights of this shape and precision."""

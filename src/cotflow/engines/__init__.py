@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -85,7 +84,7 @@ def simulate(
         "engine": engine_name(engine),
         "backend": made.name,
         "format": FORMAT,
-        "start": hashlib.sha256(start.flatten().tobytes()).hexdigest()[:16],
+        "start": start.fingerprint,
         "snapshots": recorder.snapshot_epochs,
         **aims,
     }

@@ -13,7 +13,7 @@ from filelock import FileLock, Timeout
 
 from ..config import Config
 from ..files import Damaged, FileFault
-from ..identity import asked, difference, fingerprint, of_record, read_identity, start_of_checkpoint
+from ..identity import asked, difference, of_record, read_identity, start_of_checkpoint
 from ..params import Params
 from ..runs import Busy, check_place, refuse_other, same_run, set_aside
 from ..status import LOCK
@@ -126,6 +126,6 @@ def _check_record(file: Path, cfg: Config, seed: int, kind: dict[str, Any], star
 
 def _check_checkpoint(file: Path, cfg: Config, seed: int, kind: dict[str, Any], starts: Mapping[int, Params]) -> None:
     differences = difference(read_identity(file), asked(cfg, kind, bool(starts)))
-    if not differences and seed in starts and start_of_checkpoint(file) != fingerprint(starts[seed].check(cfg)):
+    if not differences and seed in starts and start_of_checkpoint(file) != starts[seed].check(cfg).fingerprint:
         differences["start"] = ("given weights", "other weights")
     refuse_other(file, differences)
