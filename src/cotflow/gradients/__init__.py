@@ -23,7 +23,7 @@ def gradient(
 ) -> tuple[float, Params]:
     """Mean cross-entropy of the split's next tokens and its gradient with respect to every weight.
 
-    Memory grows as sequences times L times L (what is prepared for the split; with "torch" as sequences times L times (L + N)) and
+    Memory grows as sequences times L² (what is prepared for the split; with "torch" as sequences times L (L + N)) and
     as d_g N² (the weights), never as a matrix per sample. `threads` goes to backend "fused", `device` to "torch". The gradient is
     that of the loss alone: weight decay and frozen blocks are the optimiser's business.
     """
