@@ -8,6 +8,7 @@ import pytest
 import cotflow as cf
 import oracles
 from cotflow.observables import order_parameters, teacher_overlap
+from cotflow.vocabulary import group_elements
 
 
 @pytest.mark.parametrize(("N", "d_g"), [(2, 2), (3, 6), (7, 5), (16, 16)])
@@ -26,3 +27,11 @@ def test_the_teacher_has_R_one_and_S_tau():
     R, S = order_parameters(task.permutations, task.teacher)
     assert R == 1
     assert pytest.approx(teacher_overlap(task.permutations), abs=1e-15) == S
+
+
+def test_a_large_vocabulary_needs_no_table_of_pairs():
+    """All of S_8, 40,320 permutations: 1.6e9 pairs, each of which agrees on one state of eight on average."""
+    permutations = group_elements("symmetric", 8)
+    d_g = len(permutations)
+    expected = (d_g / 8 - 1) / (d_g - 1)
+    assert teacher_overlap(permutations) == pytest.approx(expected, rel=1e-12)

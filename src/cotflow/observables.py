@@ -27,9 +27,7 @@ def order_parameters(permutations: np.ndarray, m: np.ndarray) -> tuple[float, fl
     own = float(m[a, permutations, s].sum(dtype=np.float64))
     if d_g == 1:
         return own / N, 0.0
-    count = np.zeros((N, N))
-    np.add.at(count, (permutations, np.broadcast_to(s, permutations.shape)), 1.0)
-    every = float((count * m.sum(axis=0, dtype=np.float64)).sum())
+    every = float((_images(permutations) * m.sum(axis=0, dtype=np.float64)).sum())
     return own / (d_g * N), (every - own) / (d_g * (d_g - 1) * N)
 
 
@@ -38,8 +36,16 @@ def teacher_overlap(permutations: np.ndarray) -> float:
     d_g, N = permutations.shape
     if d_g == 1:
         return 0.0
-    agree = (permutations[:, None, :] == permutations[None, :, :]).sum()
+    agree = (_images(permutations) ** 2).sum()
     return float(agree - d_g * N) / (d_g * (d_g - 1) * N)
+
+
+def _images(permutations: np.ndarray) -> np.ndarray:
+    """How many permutations take state s to state r, (r, s): the sum of the teacher matrices."""
+    N = permutations.shape[1]
+    count = np.zeros((N, N))
+    np.add.at(count, (permutations, np.broadcast_to(np.arange(N), permutations.shape)), 1.0)
+    return count
 
 
 def observe(cfg: Config, task: Task, params: Params, backend: Backend, train_loss: float | None = None) -> dict[str, np.ndarray]:

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 import cotflow as cf
 from cotflow.figures import FIGURES, order_parameters, rollout, save, to_svg, training_set_size, transition_times
 from cotflow.figures.derived import crossings, gaussian_accuracies, mean_field_loss_of
+from cotflow.figures.single_seeds import choose
 from cotflow.figures.sources import settled
 from cotflow.figures.style import LOOKS, STYLE, WIDTHS
 from cotflow.figures.tiers import error
@@ -112,6 +113,36 @@ def test_crossings_interpolate_and_are_nan_where_a_curve_stays_below(runs):
     expected = float(runs.alpha[3:5].mean())
     assert np.isclose(crossings(runs, "R", level)[0], expected)
     assert np.isnan(crossings(runs, "R", 1e6)).all()
+
+
+def locked(runs, times):
+    """The runs with curves A that rise from 0 to 1 at these training times, or never."""
+    A = np.array([np.where(runs.alpha.values >= time, 1.0, 0.0) for time in times])
+    return runs.assign(A=(("seed", "epoch"), A))
+
+
+def test_single_seeds_are_chosen_among_those_that_lock_in(runs, tiers):
+    later = [float(runs.alpha[4]), float(runs.alpha[2]), np.inf]
+    run = locked(runs, later)
+    assert choose(run, []) == [0, 1]
+    caption = FIGURES["single_seeds"].caption(run, tiers["column"])
+    assert "1 seed does not reach A = 1/2." in caption
+    assert "the latest" not in caption
+    assert choose(locked(runs, [np.inf] * 3), []) == [0, 1, 4]
+    assert "the latest" not in FIGURES["single_seeds"].caption(locked(runs, [np.inf] * 3))
+    all_of_them = FIGURES["single_seeds"].caption(locked(runs, [float(runs.alpha[k]) for k in (1, 2, 3)]))
+    assert "0, 1 and 4: the earliest, the middle and the latest to reach A = 1/2)" in all_of_them
+
+
+def test_transition_times_count_the_runs_that_reach_neither_level(runs, tiny):
+    run = locked(runs, [0.0, np.inf, np.inf]).assign(rollout_accuracy=0 * runs.rollout_accuracy)
+    caption = FIGURES["transition_times"].caption(run, cf.theory.closure(tiny.replace(lr=1.0)))
+    assert "2 simulated runs do not reach A = 1/2. 3 simulated runs do not reach rollout accuracy 1/2." in caption
+
+
+@pytest.mark.parametrize("cfg", [cf.Config.preset("robustness"), cf.Config.preset("main", L=5), cf.Config.preset("main")])
+def test_the_caption_of_rollouts_says_that_variances_are_constant(cfg):
+    assert "constant at their initial value, 0.0" in FIGURES["rollout"].caption(cf.theory.closure(cfg))
 
 
 def test_an_axis_ends_when_little_happens_any_more(runs):

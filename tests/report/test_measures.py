@@ -23,6 +23,7 @@ def test_values_at_a_time_and_times_of_a_value():
     crossed = measures.reaches(run, "A", 0.5)
     assert crossed.value == pytest.approx(1.5)
     assert crossed.spread == pytest.approx(np.std([1.0, 2.0], ddof=1))
+    assert measures.at(run, "A", 4.01) is None
     assert measures.mean_reaches(run, "A", 0.5) == pytest.approx(0.5 * 2 / (0.5 + 0.25))
 
 

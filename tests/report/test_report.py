@@ -94,6 +94,22 @@ def test_numbers_are_those_of_the_records(place, tiny):
     assert found["cost"]["gradients"] == float(np.median(runs.gradients))
 
 
+def test_times_are_means_over_the_seeds_that_cross_and_say_who_does_not(tiny, tmp_path):
+    """Straight lines that reach 1/2 at a quarter and a half of the run, and one that never does."""
+    run = cf.simulate(tiny, 0)
+    end = float(run.alpha[-1])
+    for seed, slope in enumerate((2.0, 1.0, 0.25)):
+        line = np.clip(slope * run.alpha.values / end, 0, 1)
+        made = run.assign(A=("epoch", line), rollout_accuracy=(("split", "epoch"), np.stack([line, line])))
+        cf.save(made.assign_attrs(seed=seed), record_path(tmp_path / "main", seed))
+    claims = {claim["key"]: claim["measured"] for claim in report.numbers(Results(tmp_path))["claims"]}
+    for key in ("lock_in", "rollout_midpoint"):
+        assert claims[key]["value"] == pytest.approx(end * (0.25 + 0.5) / 2, rel=1e-3)
+        assert claims[key]["spread"] == pytest.approx(end * 0.25 / np.sqrt(2), rel=1e-3)
+        assert "1 of 3 seeds never" in claims[key]["how"]
+    assert "formula with measured variances: never" in claims["rollout_midpoint"]["how"]
+
+
 def test_what_was_not_run_says_so_and_how(place):
     found = json.loads((place / "report.json").read_text())
     assert {claim["key"] for claim in found["claims"] if not claim["run"]} == {

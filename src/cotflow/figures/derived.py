@@ -35,8 +35,3 @@ def crossings(data: xr.Dataset, name: str, level: float = 0.5, split: str = "tes
     """The training time at which each seed's curve first reaches a level, NaN where it does not; one entry a seed."""
     curves = np.atleast_2d(values(data, name, split).values)
     return np.array([crossing(data.alpha.values, curve, level) for curve in curves])
-
-
-def mean_crossing(data: xr.Dataset, name: str, level: float = 0.5, split: str = "test") -> float:
-    """The training time at which the mean over seeds first reaches a level, NaN if it does not."""
-    return crossing(data.alpha.values, mean_and_spread(values(data, name, split))[0], level)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
@@ -28,7 +29,7 @@ def rollout(*curves: xr.Dataset, width: Width = "full") -> Figure:
 def caption(*curves: xr.Dataset) -> str:
     """What is seen."""
     cfg = config(curves)
-    constant = [data for data in theories(curves) if "c_omega" in data.attrs and float(data.var_k.std()) == 0]
+    constant = [data for data in theories(curves) if "c_omega" in data.attrs and np.ptp(data.var_k.values) == 0]
     variances = (
         f" The closure's curve takes both logit variances as constant at their initial value, {float(constant[0].var_k[0]):.4f}."
         if constant

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from .derived import crossings
 from .sources import look, of_seed, seed_numbers, settled, simulation, theories, tier, values
 from .style import INK, Width, legend_above, letter, page, styled, time_axis
-from .words import close, in_words
+from .words import close, in_words, left_out
 
 PANELS = {"A": "attention $A$", "R": "own overlap $R$", "rollout_accuracy": "final rollout accuracy"}
 
@@ -42,12 +42,14 @@ def single_seeds(*curves: xr.Dataset, width: Width = "full") -> Figure:
 
 
 def choose(run: xr.Dataset, followed: list[xr.Dataset]) -> list[int]:
-    """The earliest, the middle and the latest seed to lock in (A = 1/2) of those that all theories follow."""
-    numbers = seed_numbers(run)
-    known = [seed for seed in numbers if all(of_seed(theory, seed) is not None for theory in followed)] or numbers
-    times = crossings(run, "A")[[numbers.index(seed) for seed in known]]
-    order = np.array(known)[np.argsort(times)]
-    return sorted({int(order[0]), int(order[len(order) // 2]), int(order[-1])})
+    """The earliest, the middle and the latest seed to lock in (A = 1/2) of those that all theories follow.
+
+    Seeds that do not lock in are chosen only where none does.
+    """
+    times = dict(zip(seed_numbers(run), crossings(run, "A"), strict=True))
+    known = [seed for seed in times if all(of_seed(theory, seed) is not None for theory in followed)] or list(times)
+    order = sorted((seed for seed in known if np.isfinite(times[seed])), key=lambda seed: times[seed]) or known
+    return sorted({order[0], order[len(order) // 2], order[-1]})
 
 
 def _seeded(curves: tuple[xr.Dataset, ...]) -> list[xr.Dataset]:
@@ -57,10 +59,12 @@ def _seeded(curves: tuple[xr.Dataset, ...]) -> list[xr.Dataset]:
 def caption(*curves: xr.Dataset) -> str:
     """What is seen."""
     run, followed = simulation(curves, "the figure of single seeds"), _seeded(curves)
-    chosen = in_words([str(seed) for seed in choose(run, followed)])
+    chosen, numbers = choose(run, followed), seed_numbers(run)
+    crosses = dict(zip(numbers, np.isfinite(crossings(run, "A")), strict=True))
+    which = ": the earliest, the middle and the latest to reach A = 1/2" if len(chosen) == 3 and crosses[chosen[0]] else ""
+    never = left_out(len(numbers) - sum(crosses.values()), "seed", "A = 1/2")
     return (
-        f"Single seeds ({chosen}: the earliest, the middle and the latest to reach A = 1/2) and the theories that start from "
-        f"the same "
+        f"Single seeds ({in_words([str(seed) for seed in chosen])}{which}) and the theories that start from the same "
         "initial weights: (a) attention, (b) own overlap, (c) final rollout accuracy on training sequences, which tier 3 alone "
-        f"predicts. {close(*curves)}"
+        f"predicts.{never} {close(*curves)}"
     )

@@ -23,6 +23,11 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def left_out(never: int, of: str, words: str) -> str:
+    """The sentence, with a blank before it, on curves that do not reach a level; nothing where all do."""
+    return f" {count(never, of)} {'does' if never == 1 else 'do'} not reach {words}." if never else ""
+
+
 def in_words(parts: Sequence[str]) -> str:
     """A list as a sentence has it: a, b and c."""
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"

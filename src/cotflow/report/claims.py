@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 
 import numpy as np
 import xarray as xr
@@ -18,6 +18,7 @@ from ..theory.rollout import crossing
 from ..trajectory import config_of
 from . import measures
 from .measures import Measured
+from .page import figure
 
 Answer = Callable[[Results], Measured | None]
 
@@ -76,16 +77,9 @@ def _midpoint(results: Results) -> Measured | None:
     run = _first(results, "main")
     if run is None:
         return None
-    value = measures.mean_reaches(run, "rollout_accuracy", 0.5)
-    spread = measures.reaches(run, "rollout_accuracy", 0.5).spread
-    told = []
-    for tier, words in (("closure", "closure, constant variances"), ("column", "tier 3")):
-        theory = _theory(results, tier)
-        if theory is not None and "rollout_accuracy" in theory:
-            told.append(f"{words}: {measures.mean_reaches(theory, 'rollout_accuracy', 0.5):.2f}")
     formula = crossing(run.alpha.values, gaussian_accuracies(run)["rollout_accuracy"], 0.5)
-    told.append(f"formula with measured variances: {formula:.2f}")
-    return Measured(value, spread, "α", "; ".join(told))
+    theories = (("closure", "closure, constant variances"), ("column", "tier 3"))
+    return _time_of(results, run, "rollout_accuracy", theories, f"formula with measured variances: {figure(formula)}")
 
 
 def _onset(results: Results) -> Measured | None:
@@ -99,12 +93,29 @@ def _lock_in(results: Results) -> Measured | None:
     run = _first(results, "main")
     if run is None:
         return None
-    each = measures.reaches(run, "A", 0.5)
-    told = [f"mean over seeds: {measures.mean_reaches(run, 'A', 0.5):.2f}"]
-    closure = _theory(results, "closure")
-    if closure is not None:
-        told.append(f"closure: {measures.mean_reaches(closure, 'A', 0.5):.2f}")
-    return Measured(each.value, each.spread, "α", "; ".join(told))
+    return _time_of(results, run, "A", (("closure", "closure"), ("column", "tier 3")))
+
+
+def _time_of(results: Results, run: xr.Dataset, name: str, theories: Iterable[tuple[str, str]], *further: str) -> Measured:
+    """When each seed's curve reaches 1/2, beside the curve of the mean and theories (tier, name in words)."""
+    each = measures.reaches(run, name, 0.5)
+    told = [each.how] if each.how else []
+    told.append(f"the mean curve: {figure(measures.mean_reaches(run, name, 0.5))}")
+    for tier, words in theories:
+        theory = _theory(results, tier)
+        if theory is not None and name in theory:
+            told.append(f"{words}: {figure(measures.reaches(theory, name, 0.5).value)}")
+    return Measured(each.value, each.spread, "α", "; ".join((*told, *further)))
+
+
+def _during_lock_in(run: xr.Dataset) -> Measured | None:
+    """A at the paper's reference time, and where its spread over seeds is largest."""
+    measured = measures.at(run, "A", 1.95)
+    spread = measures.curve(run, "A").std(axis=0, ddof=1) if run.sizes["seed"] > 1 else np.zeros(run.sizes["epoch"])
+    if measured is None or not spread.any():
+        return measured
+    k = int(spread.argmax())
+    return replace(measured, how=f"seeds differ most at α = {float(run.alpha[k]):.2f}: ± {figure(float(spread[k]))}")
 
 
 def _s_after_lock_in(run: xr.Dataset) -> Measured | None:
@@ -226,10 +237,10 @@ CLAIMS = (
     Claim("lock_in", "Attention locks in, A = 1/2", "no number", "Fig. 2", _lock_in, None, "attention locks in, A = 1/2"),
     Claim(
         "A_195",
-        "A at α = 1.95, while seeds differ most",
+        "A at α = 1.95, while attention locks in",
         "no number",
         "Fig. 2",
-        of_run(lambda run: measures.at(run, "A", 1.95)),
+        of_run(_during_lock_in),
         None,
         "A at α = 1.95",
     ),

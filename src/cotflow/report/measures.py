@@ -46,8 +46,10 @@ def over_seeds(values: Iterable[float], unit: str = "", how: str = "") -> Measur
     return Measured(float(finite.mean()), float(finite.std(ddof=1)) if len(finite) > 1 else None, unit, how)
 
 
-def at(data: xr.Dataset, name: str, alpha: float, split: str = "test") -> Measured:
-    """A variable at a training time, interpolated between evaluations."""
+def at(data: xr.Dataset, name: str, alpha: float, split: str = "test") -> Measured | None:
+    """A variable at a training time, interpolated between evaluations; None after the last one."""
+    if alpha > data.alpha.values[-1]:
+        return None
     return over_seeds(np.interp(alpha, data.alpha.values, row) for row in curve(data, name, split))
 
 
