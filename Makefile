@@ -1,6 +1,7 @@
 # The front door. Every target builds the .venv that it needs, from a bare clone, with python3 -m venv and pip alone.
 PYTHON ?= python3
 SEEDS ?= 100
+comma := ,
 VENV := .venv
 BIN := $(VENV)/bin
 
@@ -35,7 +36,7 @@ lint: $(VENV)/dev
 	$(BIN)/pyright
 
 reproduce: $(VENV)/core
-	$(BIN)/cotflow reproduce --seeds 0:$(SEEDS) $(if $(ALL),--all)
+	$(BIN)/cotflow reproduce --seeds $(if $(findstring :,$(SEEDS))$(findstring $(comma),$(SEEDS)),$(SEEDS),0:$(SEEDS)) $(if $(ALL),--all)
 
 bench: $(VENV)/dev
 	$(BIN)/cotflow bench

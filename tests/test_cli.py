@@ -160,3 +160,66 @@ def test_starting_points(tmp_path):
     half = cf.load(tmp_path / "half" / "seed_0.npz")
     assert np.array_equal(half.initial_m, cf.Task(cfg, 0).teacher.astype("float32"))
     assert np.array_equal(half.initial_w_q, cf.Params.initial(cfg, 0).w_q)
+
+
+def test_figures_of_a_sweep_and_of_one_of_its_points(tmp_path, capsys):
+    grid = tmp_path / "grid.toml"
+    grid.write_text('preset = "smoke"\nseeds = "0:2"\ntrain_epochs = 100\nn_train_seq = 64\n[axes]\nlr = [0.25, 0.5]\n')
+    place = tmp_path / "rates"
+    assert run("sweep", grid, "--out", place) == 0
+    assert run("figures", place, "--format", "pdf") == 0
+    assert "over lr; mean ± one standard deviation over 2 seeds a point, 2 simulated points" in " ".join(
+        capsys.readouterr().out.split()
+    )
+    assert [file.name for file in (place / "figures").iterdir()] == ["transition_times.pdf"]
+    assert run("figures", place, "--only", "order_parameters") == 2
+    assert f"it holds 2 directories of records, such as {place / 'lr=0.25'}" in capsys.readouterr().err
+    assert run("figures", place / "lr=0.25", "--only", "order_parameters", "--format", "pdf") == 0
+    assert run("figures", place, "--format", "gif") == 2
+    assert "format = 'gif' is not allowed" in capsys.readouterr().err
+
+
+def test_runs_and_points_of_a_sweep_do_not_mix_in_one_directory(tmp_path, capsys):
+    grid = tmp_path / "grid.toml"
+    grid.write_text('preset = "smoke"\nseeds = "0:1"\ntrain_epochs = 50\nn_train_seq = 64\n[axes]\nlr = [0.25, 0.5]\n')
+    assert run("sweep", grid, "--out", tmp_path / "rates") == 0
+    assert run("train", *SMALL, "--dir", tmp_path / "slow") == 0
+    before = sorted(tmp_path.rglob("*.npz"))
+    capsys.readouterr()
+    for seeds in (["--seed", "0"], ["--seeds", "0:2"]):
+        assert run("train", *SMALL, *seeds, "--dir", tmp_path / "rates") == 2
+        assert "rates holds the points of a sweep (lr=0.25, lr=0.5, ...)" in capsys.readouterr().err
+        assert run("train", *SMALL, *seeds, "--dir", grid) == 2
+        assert "grid.toml is not a directory" in capsys.readouterr().err
+    assert run("sweep", grid, "--out", tmp_path / "slow") == 2
+    assert "slow holds runs of one configuration" in capsys.readouterr().err
+    assert sorted(tmp_path.rglob("*.npz")) == before
+    assert len(cf.tables.sweep_table(tmp_path / "rates").point) == 2
+
+
+def test_status_leaves_theories_out(tmp_path, tiny, capsys):
+    run_ = cf.simulate(tiny, 0)
+    cf.save(run_, tmp_path / "main" / "seed_0.npz")
+    cf.save(run_, tmp_path / "theory" / "main" / "column" / "seed_0.npz")
+    assert run("status", tmp_path) == 0
+    said = capsys.readouterr().out
+    assert "main" in said
+    assert "theory" not in said.replace(str(tmp_path), "")
+    cf.save(run_, tmp_path / "runs" / "theory" / "seed_0.npz")
+    (tmp_path / "runs" / "theory" / "config.toml").write_text(tiny.to_toml())
+    assert run("status", tmp_path) == 0
+    assert "runs/theory" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["train", "smoke"], "Did you mean --preset smoke?"),
+        (["train", "mine.toml"], "Did you mean --config mine.toml?"),
+        (["train", "--seeds", "0", "1"], "Several numbers are written 0,1,2."),
+        (["train", "--learning_rate", "1"], "`cotflow train --help` lists all options."),
+    ],
+)
+def test_words_that_lead_nowhere_are_told_where_they_may_belong(arguments, told, capsys):
+    assert run(*arguments) == 2
+    assert told in capsys.readouterr().err

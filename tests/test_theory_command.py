@@ -52,7 +52,7 @@ def test_options_reach_the_tier(tmp_path, capsys):
 def test_several_seeds_of_every_column_fit_a_terminal(tmp_path, capsys):
     assert run("column", *SMALL, "--seeds", "0:3", "--out", tmp_path / "th.npz") == 0
     said, th = capsys.readouterr().out, cf.load(tmp_path / "th.npz")
-    assert max(map(len, said.splitlines())) <= 80
+    assert max(len(line) for line in said.splitlines() if "saved in" not in line) <= 80
     assert "…" not in said
     last = th.isel(epoch=-1)
     assert f"{float(last.R.mean()):.3f}({1000 * float(last.R.std(ddof=1)):.0f})" in said
@@ -74,6 +74,19 @@ def test_a_theory_is_drawn_over_a_simulation(tmp_path, tiny):
     for name in ("order_parameters", "accuracies"):
         assert run("column", *size, "--plot", tmp_path / f"{name}.pdf", "--over", tmp_path / "seed_0.npz", "--figure", name) == 0
         assert (tmp_path / f"{name}.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_a_theory_takes_the_configuration_of_the_simulation_under_it_and_no_other(tmp_path, tiny, capsys):
+    cf.save(cf.simulate(tiny, 0), tmp_path / "seed_0.npz")
+    over = ["--over", tmp_path / "seed_0.npz", "--plot", tmp_path / "th.pdf"]
+    assert run("closure", *over, "--out", tmp_path / "th.npz") == 0
+    assert cf.config_of(cf.load(tmp_path / "th.npz")) == tiny
+    (tmp_path / "th.pdf").unlink()
+    assert run("closure", *over, "--preset", "smoke") == 2
+    said = capsys.readouterr().err
+    assert "seed_0.npz is of another configuration (N = 5, now 8, L = 3, now 5" in said
+    assert "train_epochs" not in said
+    assert not (tmp_path / "th.pdf").exists()
 
 
 @pytest.mark.parametrize(

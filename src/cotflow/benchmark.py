@@ -167,17 +167,20 @@ def report(cfg: Config, timings: list[Timing], grown: dict[str, list[Timing]] | 
             records["scaling"] = {name: [asdict(t) for t in series] for name, series in grown.items()}
             records["exponents"] = {name: exponent(series, name) for name, series in grown.items()}
         return json.dumps(records, indent=1)
-    console = Console(width=80)
+    console = Console(width=80, highlight=False)
     with console.capture() as capture:
-        console.print(_comparison(cfg, timings))
+        console.print(f"one gradient: N = {cfg.N}, L = {cfg.L}, d_g = {cfg.d_g}, n = {cfg.n_train_seq}, {cfg.dtype}")
+        console.print(_comparison(timings), end="")
+        console.print("ratio: median over rounds of the time relative to the fused kernel's")
         for name, series in (grown or {}).items():
-            console.print(_series(name, series))
+            power = f"time grows as {name}^{exponent(series, name):.2f}"
+            console.print(f"\nfused kernel as {name} grows, {series[0].threads} thread(s): {power}")
+            console.print(_series(name, series), end="")
     return capture.get()
 
 
-def _comparison(cfg: Config, timings: list[Timing]) -> Table:
-    title = f"one gradient: N = {cfg.N}, L = {cfg.L}, d_g = {cfg.d_g}, n = {cfg.n_train_seq}, {cfg.dtype}"
-    table = Table(title=title, caption="ratio: median over rounds of the time relative to the fused kernel's", box=SIMPLE_HEAD)
+def _comparison(timings: list[Timing]) -> Table:
+    table = Table(box=SIMPLE_HEAD)
     for column in ("formulation", "threads", "ms", "quartiles", "ratio"):
         table.add_column(column, justify="left" if column == "formulation" else "right", no_wrap=True)
     for t in timings:
@@ -192,8 +195,7 @@ def _spread(t: Timing) -> tuple[str, str]:
 
 
 def _series(name: str, series: list[Timing]) -> Table:
-    power = f"time grows as {name}^{exponent(series, name):.2f}"
-    table = Table(title=f"fused kernel as {name} grows, {series[0].threads} thread(s): {power}", box=SIMPLE_HEAD)
+    table = Table(box=SIMPLE_HEAD)
     for column in (name, "ms", "quartiles", "gradients a second", "ps per n L² N"):
         table.add_column(column, justify="right")
     for t in series:

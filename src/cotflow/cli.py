@@ -5,19 +5,19 @@ from __future__ import annotations
 import sys
 from typing import NoReturn
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, UnknownOptionError, UnusedCliTokensError
 
 from . import __version__
 
 COMMANDS = {
-    "reproduce": "Every figure of the paper, a report and the headline numbers, with one command.",
+    "reproduce": "The paper with one command: its figures, a report and the headline numbers.",
     "train": "Train the student of one or more seeds.",
     "rollout": "Let a trained student generate states for given actions.",
     "sweep": "Train many configurations and seeds from a grid file.",
     "theory": "Solve a tier of the mean-field theory.",
     "figures": "Draw figures from saved records.",
     "report": "Write the HTML report from saved records.",
-    "verify": "Check in under two minutes that this installation computes the right things.",
+    "verify": "Check in half a minute that this installation computes the right things.",
     "bench": "Measure the gradient kernels side by side.",
     "status": "Show what a directory of runs holds.",
 }
@@ -37,7 +37,9 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line; exit with 0 done, 1 failed, 2 bad usage, 130 interrupted."""
     try:
         app(arguments, exit_on_error=False, print_error=False)
-    except (CycloptsError, ValueError) as error:
+    except CycloptsError as error:
+        _leave(2, f"{' '.join(str(error).split())}{_hint(error)}")
+    except ValueError as error:
         _leave(2, error)
     except KeyboardInterrupt as interruption:
         _leave(130, interruption or "interrupted")
@@ -46,6 +48,18 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     except MemoryError as error:
         _leave(1, f"there is not enough memory for this ({error or 'none is left'})")
     raise SystemExit(0)
+
+
+def _hint(error: CycloptsError) -> str:
+    """Where a word was probably meant to go, or where all options are listed."""
+    names = " ".join(error.command_chain or ())
+    if isinstance(error, UnusedCliTokensError) and error.unused_tokens:
+        first = error.unused_tokens[0]
+        flag = "--config" if first.endswith(".toml") else "" if first.isdigit() else "--preset"
+        return f" Did you mean {flag} {first}?" if flag else " Several numbers are written 0,1,2."
+    if isinstance(error, UnknownOptionError) and "Did you mean" not in str(error):
+        return f" `cotflow {names} --help` lists all options."
+    return ""
 
 
 def _leave(code: int, reason: object) -> NoReturn:

@@ -184,6 +184,12 @@ class Config(BaseModel):
         return {key: (mine[key], theirs[key]) for key in mine if mine[key] != theirs[key]}
 
 
+def require_config(cfg: Any) -> None:
+    """Refuse what is no configuration, such as the name of a preset."""
+    if not isinstance(cfg, Config):
+        raise ValueError(f"cfg = {cfg!r} is not a Config; allowed: one, such as Config.preset('smoke')")
+
+
 PRESETS: dict[str, dict[str, Any]] = {
     "main": {},
     "robustness": {

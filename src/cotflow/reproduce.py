@@ -9,6 +9,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from .config import PRESETS, Config
+from .engines import simulate
 from .ensembles import ensemble
 from .ensembles.processes import Processes
 from .errors import Interrupted
@@ -48,7 +49,11 @@ def reproduce(
     workers = cores() if workers is None else workers
     plan = experiments(main, seeds, everything, robustness)
     plan[0].found(out / SNAPSHOTS, main)
+    if executor is None:
+        compile_for(plan, out)
     say(estimate(plan, out, workers))
+    if more := sorted(plan[0].found(out / plan[0].name, main) - set(seeds)):
+        say(f"also there: {count(len(more), 'more seed')} of the main table ({write_seeds(more)}); figures and report show all")
     for name, reason in ((name, reason) for each in plan for name, reason in each.left_out.items()):
         say(f"  left out: {name} ({reason})")
     with _worth_repeating():
@@ -67,12 +72,25 @@ def reproduce(
     return report
 
 
+def compile_for(plan: Sequence[Experiment], out: Path) -> None:
+    """Compile what missing runs need, by two epochs of each kind: once and for all, and not in every process on a run's time."""
+    kinds = {
+        (cfg.N, cfg.dtype, each.engine, each.backend): cfg
+        for each in plan
+        for point, cfg in each.points.items()
+        if each.missing(out)[point]
+    }
+    for (*_, engine, backend), cfg in kinds.items():
+        short = cfg.replace(train_epochs=min(2, cfg.train_epochs), eval_every=1)
+        simulate(short, 0, engine=engine, backend=backend, threads=1 if backend == "fused" else None)
+
+
 def run_experiment(each: Experiment, out: Path, workers: int, executor: Executor | None, say: Say) -> None:
     """Train the seeds of an experiment that have no record."""
     missing = sum(map(len, each.missing(out).values()))
     if not missing:
         return
-    say(f"training {each.why}: {missing} of {count(len(each.points) * len(each.seeds), 'run')}")
+    say(f"training {each.why}: {missing} of {count(len(each.points) * len(each.seeds), 'run')} to do")
     place = out / each.name
     if each.name == "exact":  # one long run: every core for it
         for seed in each.seeds:

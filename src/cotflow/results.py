@@ -12,6 +12,7 @@ import xarray as xr
 from . import __version__
 from .config import Config
 from .files import FileFault
+from .status import THEORY
 from .theory import closure, column, early, onset, quenched
 from .trajectory import config_of, load, record_files, record_path, save
 
@@ -27,7 +28,6 @@ TIERS: dict[str, tuple[Any, dict[str, Any]]] = {
     "onset": (onset, {}),
 }
 SEEDED = ("quenched", "column", "quenched-population", "column-population")
-THEORY = "theory"
 #: The run of one seed that keeps its weights at some moments.
 SNAPSHOTS = "snapshots"
 #: What the ensembles of a reproduction are called.
@@ -57,21 +57,26 @@ class Results:
 
     def points(self, name: str) -> dict[str, Path]:
         """The directories of records that an ensemble consists of, by name; empty where there is none."""
-        place = self.root if name == self._itself else self.root / name
+        place = self.place(name)
         if not place.is_dir():
             return {}
         if record_files(place):
             return {name: place}
         return {f"{name}/{each.name}": each for each in sorted(place.iterdir()) if each.is_dir() and record_files(each)}
 
+    def place(self, point: str) -> Path:
+        """Where an ensemble lies, or one of its points ("sweep/L=5")."""
+        name, _, each = point.partition("/")
+        return (self.root if name == self._itself else self.root / name) / each
+
     def seeds(self, point: str) -> list[int]:
         """The finished seeds of one directory of records, in order."""
-        return list(record_files(self.points(point)[point]))
+        return list(record_files(self.place(point)))
 
     def config(self, point: str) -> Config:
         """The configuration of one directory of records, from its first record."""
-        files = record_files(self.points(point)[point])
-        return config_of(load(next(iter(files.values()))))
+        files = record_files(self.place(point))
+        return config_of(load(next(iter(files.values())), weights=False))
 
     def sources(self, *wanted: str) -> list[xr.Dataset] | None:
         """Trajectories for names such as "main" (an ensemble) and "main:closure" (its theory); None if an ensemble is missing.

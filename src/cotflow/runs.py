@@ -19,11 +19,9 @@ from .errors import BudgetExceeded, Busy, RunFailed
 from .files import Damaged, FileFault, read_archive, write_text
 from .identity import asked, difference, in_words, of_record, read_identity
 from .params import Params
-from .status import held
+from .status import CONFIG, held, plan_of
 from .task import check_seed
 from .trajectory import checkpoint_path, load, record_files, record_path, save, unfinished
-
-CONFIG = "config.toml"
 
 
 def train(
@@ -105,6 +103,11 @@ def settle(places: Mapping[Path, Config], options: Mapping[str, Any]) -> None:
 
 def check_place(place: Path, cfg: Config, options: Mapping[str, Any]) -> None:
     """Refuse a place of another configuration, or of other runs; its first file tells, as none of another run is let in."""
+    if place.exists() and not place.is_dir():
+        raise FileFault(f"{place} is not a directory")
+    plan = plan_of(place)
+    if plan is not None and plan["points"] != [""]:
+        raise FileFault(f"{place} holds the points of a sweep ({', '.join(plan['points'][:2])}, ...); use another directory")
     files = [*record_files(place).values(), *unfinished(place).values()] if place.is_dir() else []
     written = written_config(place)
     if written is not None and written != cfg:

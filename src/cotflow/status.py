@@ -16,6 +16,9 @@ from .trajectory import failed_files, record_files, unfinished
 
 #: What an ensemble keeps in its directory: what it consists of and how far it is, and the lock of the process at work.
 STATE = "ensemble.json"
+CONFIG = "config.toml"
+#: Where a directory of results keeps solved theories.
+THEORY = "theory"
 LOCK = ".ensemble.lock"
 
 
@@ -105,8 +108,16 @@ def plan_of(directory: Path) -> dict[str, Any] | None:
 
 
 def _directories(directory: Path) -> list[Path]:
-    """A directory and all below it; what may not be read is passed over here, and told where it is looked into."""
-    return [directory, *sorted(Path(root, name) for root, names, _ in os.walk(directory) for name in names)]
+    """A directory and all below it, without the theories of a reproduction, which are no runs.
+
+    What may not be read is passed over here, and told where it is looked into.
+    """
+    found = [directory]
+    for root, names, _ in os.walk(directory):
+        if THEORY in names and not any((Path(root) / THEORY / own).exists() for own in (CONFIG, STATE)):
+            names.remove(THEORY)
+        found += sorted(Path(root, name) for name in names)
+    return sorted(found)
 
 
 def _survey(place: Path, name: str, wanted: Iterable[int]) -> Survey | None:

@@ -178,6 +178,17 @@ def test_an_unknown_width_or_format_is_refused(runs, tmp_path):
         save(order_parameters(runs), tmp_path / "x", ["gif"])
 
 
+def test_a_name_with_the_suffix_of_a_format_is_that_one_file(runs, tmp_path):
+    assert save(order_parameters(runs), tmp_path / "x.png") == [tmp_path / "x.png"]
+    assert [file.name for file in tmp_path.iterdir()] == ["x.png"]
+
+
+def test_captions_say_in_what_sources_differ(runs, tiny):
+    caption = FIGURES["order_parameters"].caption
+    assert "Sources differ" not in caption(runs, cf.theory.closure(tiny.replace(train_epochs=30)))
+    assert "Sources differ: lr = 0.5 and 1.0." in caption(runs, cf.theory.closure(tiny.replace(lr=1.0)))
+
+
 def test_files_are_reproducible_and_svg_follows_the_colour_scheme(runs, tmp_path):
     for kind in ("png", "pdf", "svg"):
         (first,), (second,) = (save(order_parameters(runs), tmp_path / str(k), [kind]) for k in (1, 2))

@@ -16,14 +16,16 @@ def bench(
     preset: PresetFlag = None,
     config: ConfigFlag = None,
     fields: Fields | None = None,
-    threads: Annotated[tuple[int, ...], Parameter(help="Numbers of threads to time.", consume_multiple=True, negative=())] = (
-        1,
-        2,
-    ),
+    threads: Annotated[
+        tuple[int, ...],
+        Parameter(help="Numbers of threads to time; 1 2 by default.", show_default=False, consume_multiple=True, negative=()),
+    ] = (1, 2),
     rounds: Annotated[int, Parameter(help="Turns of every formulation.")] = 25,
     formulations: Annotated[
         tuple[str, ...],
-        Parameter(help="Some of fused, bag, gather, literal; all by default.", consume_multiple=True, negative=()),
+        Parameter(
+            help="Some of fused, bag, gather, literal; all by default.", show_default=False, consume_multiple=True, negative=()
+        ),
     ] = (),
     scaling: Annotated[bool, Parameter(help="Also the fused kernel as N, L and n grow.", negative=())] = False,
     json: Annotated[bool, Parameter(help="Print JSON.", negative=())] = False,
@@ -43,3 +45,5 @@ def bench(
         write_text(output, text)
     else:
         sys.stdout.write(text + ("\n" if json else ""))
+    if not formulations and {timing.name for timing in timings} == {"fused"}:
+        print("PyTorch is not installed, so its formulations are left out: pip install 'cotflow[torch]'", file=sys.stderr)

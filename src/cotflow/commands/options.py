@@ -43,11 +43,12 @@ def _as_written(name: str) -> str:
 
 def _fields() -> type:
     """A dataclass with every Config field, None where it is not given; values are checked by Config itself."""
-    fields = []
-    for name in Config.model_fields:
-        kind = bool if Config.model_fields[name].annotation is bool else str
-        note = Annotated[kind | None, Parameter(help=_HELP[name], group="Configuration")]
-        fields.append((name, note, dataclasses.field(default=None)))
+    fields, main = [], Config.preset("main")
+    for name, field in Config.model_fields.items():
+        kind = bool if field.annotation is bool else str
+        shown = "INT" if field.annotation is int else "FLOAT" if field.annotation is float else None
+        note = Parameter(help=f"{_HELP[name]} [{getattr(main, name)}]", group="Configuration", metavar=shown)
+        fields.append((name, Annotated[kind | None, note], dataclasses.field(default=None)))
     made = dataclasses.make_dataclass("Fields", fields, kw_only=True)
     made.__module__ = __name__  # a class of the standard library's `types` would not be taken for a set of flags
     return made
@@ -72,9 +73,11 @@ def _whole(kind: Any, tokens: Sequence[Token]) -> int:
 
 
 Whole = Annotated[int | None, Parameter(converter=_whole)]
-PresetFlag = Annotated[str | None, Parameter(help=f"Start from a preset: {', '.join(PRESETS)}.", group="Configuration")]
+PresetFlag = Annotated[str | None, Parameter(help=f"Start from a preset: {', '.join(PRESETS)}. [main]", group="Configuration")]
 ConfigFlag = Annotated[Path | None, Parameter(help="Start from a TOML file of fields.", group="Configuration")]
-SeedsFlag = Annotated[str | None, Parameter(help="Seeds, as 0:100 (100 excluded) or 0,3,7.")]
+#: How seeds are written.
+SEEDS = "Seeds, as 0:100 (100 excluded) or 0,3,7; 4 is the one seed 4."
+SeedsFlag = Annotated[str | None, Parameter(help=SEEDS)]
 
 
 def build_config(preset: str | None, config: Path | None, fields: Fields | None = None) -> Config:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+import textwrap
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from ..seeds import parse_seeds
-from .options import ConfigFlag, Fields, PresetFlag, Whole, build_config
+from .options import SEEDS, ConfigFlag, Fields, PresetFlag, Whole, build_config
 
 
 def reproduce(
     *,
-    seeds: Annotated[str, Parameter(help="Seeds, as 0:100 (100 excluded) or 0,3,7.")] = "0:100",
+    seeds: Annotated[str, Parameter(help=SEEDS)] = "0:100",
     all: Annotated[
         bool, Parameter(help="Also the second table (Figures 7 to 10), variations, one seed step by step.", negative="")
     ] = False,
@@ -36,4 +39,6 @@ def reproduce(
 
 
 def _say(text: str) -> None:
+    if sys.stdout.isatty():
+        text = textwrap.fill(text, shutil.get_terminal_size().columns, subsequent_indent="  ")
     print(text, flush=True)

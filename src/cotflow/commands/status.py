@@ -24,7 +24,9 @@ def status(directory: Annotated[Path, Parameter(help="A directory of records, or
     from ..status import ensembles_in, survey
 
     rows = survey(directory)
-    table = Table("run", "done", "running", "unfinished", "waiting", "failed", title=Text(str(directory)))
+    table = Table(title=Text(str(directory)))
+    for column in ("run", "done", "running", "unfinished", "waiting", "failed"):
+        table.add_column(column, overflow="fold")
     for row in rows:
         seeds = map(write_seeds, (row.done, row.running, row.unfinished, row.waiting, row.failed))
         table.add_row(Text(row.name), *seeds)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import xarray as xr
     from rich.table import Table
 
+    from ..config import Config
+
 #: Columns of the printed table, with the heads they have there, as far as a tier predicts them.
 COLUMNS = {
     "A": "A",
@@ -44,6 +46,8 @@ TAKEN_BY = {
     "draws": ("quenched", "column"),
 }
 ROWS = 12
+#: Fields in which a theory may differ from the simulation that it is drawn over.
+LOOSE = {"train_epochs", "eval_every", "n_test_seq", "n_eval_seq", "dtype"}
 #: Figures that a theory alone suffices for, with what they show of it.
 FIGURES = {
     "order_parameters": ("A", "R", "S"),
@@ -85,13 +89,13 @@ def theory(
     options: dict[str, Any] = {name: value for name, value in {**given, "variances": variances}.items() if value is not None}
     chosen = chosen_seeds(tier, seed, seeds, options)
     _check_files(out, plot, figure, over)
-    cfg = build_config(preset, config, fields)
     from ..theory import solve
     from ..trajectory import load
 
+    runs = [] if over is None else [load(over, weights=False)]
+    cfg = configuration(preset, config, fields, over, runs)
     if variances is not None:
         options["variances"] = load(variances, weights=False)
-    runs = [] if over is None else [load(over, weights=False)]
     solution = solve(tier, cfg, chosen, **options)
     figure = figure or "order_parameters"
     if plot is not None and not any(name in solution for name in FIGURES[figure]):
@@ -103,6 +107,22 @@ def theory(
         print(f"saved in {save(solution, out)}")
     if plot is not None:
         print(f"drawn in {draw([*runs, solution], plot, figure)}")
+
+
+def configuration(
+    preset: str | None, config: Path | None, fields: Fields | None, over: Path | None, runs: Sequence[xr.Dataset]
+) -> Config:
+    """What the flags say; that of the simulation which the curve is drawn over, where they say nothing."""
+    from ..identity import in_words
+    from ..trajectory import config_of
+
+    silent = preset is None and config is None and (fields is None or not any(v is not None for v in vars(fields).values()))
+    cfg = config_of(runs[0]) if runs and silent else build_config(preset, config, fields)
+    for run in runs:
+        different = {key: pair for key, pair in config_of(run).difference(cfg).items() if key not in LOOSE}
+        if different:
+            raise ValueError(f"{over} is of another configuration ({in_words(different)}); without any fields its own is taken")
+    return cfg
 
 
 def chosen_seeds(tier: str, seed: int | None, seeds: str | None, options: dict[str, Any]) -> int | list[int] | None:
@@ -127,7 +147,7 @@ def draw(curves: Sequence[xr.Dataset], path: Path, name: str) -> Path:
     """Draw a solution, over simulations if there are any, in a figure that needs no others."""
     from .. import figures
 
-    [drawn] = figures.save(getattr(figures, name)(*curves), path.with_suffix(""), [path.suffix[1:]])
+    [drawn] = figures.save(getattr(figures, name)(*curves), path)
     return drawn
 
 

@@ -122,8 +122,8 @@ def summary(run: xr.Dataset, path: Path, there: bool) -> str:
     last = run.isel(epoch=-1)
     test = last.sel(split="test")
     numbers = (
-        f"A {float(last.A):.4f}  R {float(last.R):.3f}  S {float(last.S):.4f}  test loss {float(test.loss):.4g}  "
-        f"next-token {float(test.next_token_accuracy):.4f}  rollout {float(test.rollout_accuracy):.4f}"
+        f"A {float(last.A):.3f}  R {float(last.R):.3f}  S {float(last.S):.4f}  test loss {float(test.loss):.3g}  "
+        f"next-token {float(test.next_token_accuracy):.3f}  rollout {float(test.rollout_accuracy):.3f}"
     )
     cost = "was there already" if there else f"{run.attrs['gradients']} gradients, {run.attrs['wall_seconds']:.1f} s"
     return f"{path}  ({cost})\n  {numbers}"

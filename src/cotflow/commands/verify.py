@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def verify() -> None:
-    """Check in under two minutes that this installation computes the right things; exit code 1 where it does not."""
+    """Check in half a minute that this installation computes the right things; exit code 1 where it does not."""
     from rich.console import Console
     from rich.live import Live
 
@@ -22,14 +22,17 @@ def verify() -> None:
 
     started, results = time.monotonic(), []
     console = Console() if sys.stdout.isatty() else Console(width=80)
-    if console.is_terminal:
-        with Live(console=console, auto_refresh=False) as live:
-            for result in checks():
-                results.append(result)
-                live.update(table_of(results), refresh=True)
-    else:
-        results.extend(checks())
-        console.print(table_of(results))
+    try:
+        if console.is_terminal:
+            with Live(console=console, auto_refresh=False) as live:
+                for result in checks():
+                    results.append(result)
+                    live.update(table_of(results), refresh=True)
+        else:
+            results.extend(checks())
+            console.print(table_of(results))
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"interrupted; {len(results)} of {len(CHECKS)} checks were done") from None
     failed, skipped = ([result for result in results if result.ok is ok] for ok in (False, None))
     for result in [*failed, *skipped]:
         if result.note:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from numbers import Integral, Real
 from typing import Any
 
-from ..config import Config
+from ..config import Config, require_config
 from ..gradients import BACKENDS, Backend
 from ..gradients import backend as make_backend
 from ..gradients.threads import resolve
@@ -46,6 +46,7 @@ def check_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def check_config(cfg: Config, options: Mapping[str, Any]) -> None:
     """Refuse what engine and backend cannot represent of a configuration, and epochs that it does not have."""
+    require_config(cfg)
     refuse(cfg, options.get("engine", ENGINES[0]), options.get("backend", BACKENDS[0]))
     outside = [epoch for epoch in options.get("save_params", ()) if epoch > cfg.train_epochs]
     if outside:

@@ -15,7 +15,7 @@ from ..config import Config
 from ..files import Damaged, FileFault
 from ..identity import asked, difference, of_record, read_identity, start_of_checkpoint
 from ..params import Params
-from ..runs import Busy, check_place, refuse_other, same_run, set_aside
+from ..runs import Busy, check_place, refuse_other, same_run, set_aside, written_config
 from ..status import LOCK
 from ..trajectory import failed_files, load, record_files, unfinished
 
@@ -23,6 +23,8 @@ from ..trajectory import failed_files, load, record_files, unfinished
 @contextmanager
 def claim(out: Path) -> Iterator[None]:
     """Hold a directory for one ensemble; refuse where another has it (`status` looks at the lock for an instant)."""
+    if out.exists() and not out.is_dir():
+        raise FileFault(f"{out} is not a directory")
     lock = FileLock(out / LOCK, timeout=1.0)
     try:
         with writing_in(out):
@@ -85,6 +87,8 @@ def look(
     points: Mapping[str, Config], options: Mapping[str, Any], out: Path | None, starts: Mapping[int, Params]
 ) -> dict[str, Found]:
     """What is there of every point; nothing is written, and what belongs to another run is refused with the difference."""
+    if out and out.is_dir() and "" not in points and (written_config(out) or record_files(out) or unfinished(out)):
+        raise FileFault(f"{out} holds runs of one configuration; use another directory for several")
     return {name: examine(out / name, cfg, options, starts) if out else Found() for name, cfg in points.items()}
 
 

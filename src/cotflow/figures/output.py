@@ -30,16 +30,29 @@ ON_DARK = {
 
 
 def save(figure: Figure, stem: str | Path, formats: Iterable[str] = ("png", "pdf")) -> list[Path]:
-    """Write a figure as `stem` with each format's suffix, atomically and without time stamps."""
+    """Write a figure as `stem` with each format's suffix, atomically and without time stamps.
+
+    A `stem` that ends in the suffix of a format ("figure.png") is that file alone.
+    """
+    stem = Path(stem)
+    if stem.suffix[1:] in FORMATS:
+        stem, formats = stem.with_suffix(""), [stem.suffix[1:]]
     paths = []
-    for kind in formats:
-        if kind not in FORMATS:
-            raise ValueError(f"format = {kind!r} is not allowed; allowed: {', '.join(FORMATS)}")
+    for kind in check_formats(formats):
         path = Path(f"{stem}.{kind}")
         data = to_svg(figure).encode() if kind == "svg" else _render(figure, kind)
         write_atomic(path, lambda file, data=data: file.write(data))
         paths.append(path)
     return paths
+
+
+def check_formats(formats: Iterable[str]) -> list[str]:
+    """Refuse a format that nothing writes."""
+    formats = list(formats)
+    for kind in formats:
+        if kind not in FORMATS:
+            raise ValueError(f"format = {kind!r} is not allowed; allowed: {', '.join(FORMATS)}")
+    return formats
 
 
 def to_svg(figure: Figure) -> str:

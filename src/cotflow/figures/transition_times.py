@@ -89,7 +89,7 @@ def _frame(ax: Axes, field: str, curves: tuple[xr.Dataset, ...]) -> None:
         ax.set_xticks([], minor=True)
     ax.set_ylabel(r"training time $\alpha$")
     low, high = ax.dataLim.intervaly
-    if low > 0 and high / low > 5:
+    if 0 < low < high / 5:
         ax.set_yscale("log")
         ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         ax.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import xarray as xr
 
 from ..config import Config
+from ..trajectory import config_of
 from .sources import config, seed_numbers, simulations, theories, tier
 
 TIERS = {
@@ -18,9 +19,9 @@ TIERS = {
 }
 
 
-def count(number: int, noun: str) -> str:
-    """A number with its noun: 1 seed, 100 seeds."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def count(number: int, noun: str, nouns: str = "") -> str:
+    """A number with its noun: 1 seed, 100 seeds; `nouns` is a plural that has no s alone."""
+    return f"{number:,} {noun if number == 1 else nouns or f'{noun}s'}"
 
 
 def left_out(never: int, of: str, words: str) -> str:
@@ -69,4 +70,14 @@ def who(*curves: xr.Dataset) -> str:
 
 def close(*curves: xr.Dataset) -> str:
     """The end of a caption: sources and setting."""
-    return f"{who(*curves)} {setting(config(curves))}"
+    return f"{who(*curves)} {setting(config(curves))}{unlike(*curves)}"
+
+
+def unlike(*curves: xr.Dataset) -> str:
+    """A sentence, with a blank before it, on fields in which sources differ and that matter to their curves; nothing if none."""
+    first, told = config(curves), []
+    for field in type(first).model_fields:
+        found = dict.fromkeys(getattr(each, field) for each in map(config_of, (*simulations(curves), *theories(curves))))
+        if len(found) > 1 and field not in ("train_epochs", "eval_every", "n_test_seq", "n_eval_seq", "dtype"):
+            told.append(f"{field} = {in_words([str(value) for value in found])}")
+    return f" Sources differ: {', '.join(told)}." if told else ""

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from ..config import Config
+from ..config import Config, require_config
 from ..params import Params, require_vector_keys
 from ..task import check_seed
 from ..trajectory import trajectory
@@ -28,6 +28,7 @@ def refuse(cfg: Config, tier: str, *, weight_decay: bool = False, one_step: bool
     ...
     ValueError: optimizer = 'adamw' cannot be represented by theory tier 'closure'; allowed: 'sgd'
     """
+    require_config(cfg)
     name = f"theory tier {tier!r}"
     require_vector_keys(cfg, name)
     if cfg.optimizer != "sgd":
