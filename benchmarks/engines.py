@@ -86,7 +86,7 @@ def _measure(
 class PlainLeap(Leap):
     """Leap without the closed form of attention: the force on every weight is interpolated."""
 
-    def _law(self, cfg: cf.Config, tolerance: float) -> Plain:
+    def _law(self, cfg: cf.Config, rtol: float, atol: float) -> Plain:
         return Plain(self._force, cfg.lr, SUM)
 
 

@@ -70,7 +70,7 @@ def test_train_is_the_papers_script(tmp_path, capsys):
         (["--device", "cuda"], "device = 'cuda' needs backend 'torch'"),
         (["--bogus", "1"], "Unknown option"),
         (["--config", "nowhere.toml"], "cannot read the configuration nowhere.toml"),
-        (["--start", "nowhere.npz", "--preset", "smoke"], "nowhere.npz does not exist"),
+        (["--start", "nowhere.npz", "--preset", "smoke"], "start = 'nowhere.npz' does not exist"),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, list) else "",
 )
@@ -223,3 +223,30 @@ def test_status_leaves_theories_out(tmp_path, tiny, capsys):
 def test_words_that_lead_nowhere_are_told_where_they_may_belong(arguments, told, capsys):
     assert run(*arguments) == 2
     assert told in capsys.readouterr().err
+
+
+def test_a_record_may_be_called_as_it_likes_and_a_teacher_of_logic_needs_no_attention(tmp_path, capsys):
+    cfg = cf.Config.preset("smoke", train_epochs=2, eval_every=1, n_train_seq=64)
+    cf.save(cf.simulate(cfg, 3), tmp_path / "teacher_runs" / "seed_3.npz")
+    small = ["--preset", "smoke", "--train_epochs", "2", "--eval_every", "1", "--n_train_seq", "64"]
+    assert run("train", *small, "--start", tmp_path / "teacher_runs" / "seed_3.npz", "--dir", tmp_path / "on") == 0
+    one_plane = ["--L", "7", "--d_h", "2", "--rope_law", "power-2pi", "--rope_theta", "1"]
+    assert run("train", *small, *one_plane, "--start", "teacher-attention", "--dir", tmp_path / "attention") == 2
+    assert run("train", *small, *one_plane, "--start", "teacher-logic", "--dir", tmp_path / "logic") == 0
+    assert float(cf.load(tmp_path / "logic" / "seed_0.npz").R[0]) == 1
+    capsys.readouterr()
+    assert run("train", *small, "--start", "tutor", "--dir", tmp_path / "tutor") == 2
+    assert "start = 'tutor' does not exist; allowed: a record, teacher," in capsys.readouterr().err
+    assert run("train", *small, "--workers", "0", "--dir", tmp_path / "none") == 2
+    assert "workers = 0 is not allowed" in capsys.readouterr().err
+
+
+def test_a_record_that_was_set_aside_and_made_again_was_not_there_already(tmp_path, capsys):
+    command = ["train", *SMALL, "--seeds", "0:2", "--dir", tmp_path / "runs"]
+    assert run(*command) == 0
+    (tmp_path / "runs" / "seed_1.npz").write_bytes(b"PK damaged")
+    capsys.readouterr()
+    assert run(*command) == 0
+    told = {line.split("  ")[0][-10:]: line for line in capsys.readouterr().out.splitlines() if "seed_" in line}
+    assert "was there already" in told["seed_0.npz"]
+    assert "200 gradients" in told["seed_1.npz"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
@@ -84,3 +86,21 @@ def test_a_failed_write_leaves_the_old_file_and_no_litter(archive):
         write_atomic(archive, fail)
     assert archive.read_bytes() == before
     assert list(archive.parent.iterdir()) == [archive]
+
+
+def test_text_is_kept_and_objects_are_refused(tmp_path):
+    path = tmp_path / "a.npz"
+    write_archive(path, "trajectory", {"words": np.array(["a", "βγ"], dtype=object)}, META)
+    assert read_archive(path, "trajectory")[0]["words"].tolist() == ["a", "βγ"]
+    with pytest.raises(ValueError, match="things holds Python objects; allowed: numbers and text"):
+        write_archive(path, "trajectory", {"things": np.array([{}, None])}, META)
+    assert read_archive(path, "trajectory")[0]["words"].tolist() == ["a", "βγ"]
+
+
+def test_files_are_as_open_to_others_as_the_user_wants(tmp_path):
+    before = os.umask(0o077)
+    try:
+        write_archive(tmp_path / "a.npz", "trajectory", ARRAYS, META)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "a.npz").stat().st_mode & 0o777 == 0o600

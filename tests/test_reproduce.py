@@ -18,8 +18,8 @@ from cotflow.errors import Interrupted
 from cotflow.experiments import SIZE_SEEDS, experiments, possible, snapshot_epochs, variations
 from cotflow.figures import FIGURES
 from cotflow.figures.style import STYLE
-from cotflow.reproduce import flags_for, reproduce
-from cotflow.results import TIERS, Results
+from cotflow.reproduce import flags_for, reproduce, solve_theories
+from cotflow.results import TIERS, Job, Results
 from cotflow.trajectory import record_path
 
 
@@ -77,7 +77,7 @@ def test_theories_follow_the_seeds_that_were_trained(made, tiny):
     assert results.theory("main", "column")[0].seed.values.tolist() == [0, 1, 2]
     for tier in TIERS:
         seeds = [0, 1, 2][:SIZE_SEEDS] if tier.endswith("-population") else [0, 1, 2]
-        assert results.unsolved("main", tier, seeds) == []
+        assert results.jobs("main", tier, seeds) == []
 
 
 def test_the_exact_run_is_what_leap_stands_for(made):
@@ -97,7 +97,7 @@ def test_a_second_call_trains_and_solves_nothing(made, tiny, monkeypatch):
 
     monkeypatch.setattr(module, "ensemble", refuse)
     monkeypatch.setattr(module, "train", refuse)
-    monkeypatch.setattr(module, "solve", refuse)
+    monkeypatch.setattr(Job, "solve", refuse)
     with ThreadPoolExecutor(1) as executor:
         reproduce([0, 1, 2], out, False, tiny, workers=1, executor=executor, say=said.append)
     assert said[0].startswith("all records are in")
@@ -277,3 +277,19 @@ def test_what_cannot_be_reproduced_is_refused_in_one_sentence(tmp_path, capsys):
     assert "workers = 0 is not allowed" in capsys.readouterr().err
     assert cotflow("report", tmp_path / "nothing") == 2
     assert "is not a directory" in capsys.readouterr().err
+
+
+def test_theories_start_where_the_runs_start(tiny, tmp_path):
+    """Of runs from given weights, tiers 2 and 3 start from these, tier 1 has none, and new weights have new theories."""
+    refusals = []
+    for start in ("teacher", "initial"):
+        params = cf.Params.teacher(tiny, cf.Task(tiny, 0)) if start == "teacher" else cf.Params.initial(tiny, 7)
+        run = cf.simulate(tiny, 0, params=params)
+        cf.save(run, record_path(tmp_path, 0))
+        solve_theories(Results(tmp_path), None, refusals.append, ["tiers"])
+        for tier in ("quenched", "column"):
+            [theory] = Results(tmp_path).theory("main", tier)
+            assert float(theory.A[0, 0]) == pytest.approx(float(run.A[0]), abs=1e-6)
+            assert float(theory.R[0, 0]) == pytest.approx(float(run.R[0]), abs=1e-6)
+        assert Results(tmp_path).theory("main", "closure") == []
+    assert "  left out: closure starts from random weights, these runs from given ones" in refusals

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import resource
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -122,3 +124,30 @@ def test_a_full_disk_is_told_with_the_file_and_how_to_go_on(tiny, tmp_path):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert caught.value.__notes__ == ["make room there, and the same command begins anew"]
+
+
+def test_two_processes_do_not_settle_for_different_configurations_in_one_directory(tiny, tmp_path):
+    """Whoever comes second is refused, or both are where they meet; a directory never holds records of both."""
+    for k in range(6):
+        place, meet = tmp_path / str(k), threading.Barrier(2)
+
+        def go(seed, lr, place=place, meet=meet):
+            meet.wait()
+            try:
+                train(tiny.replace(lr=lr), seed, place, threads=1)
+            except FileFault as refusal:
+                return str(refusal)
+
+        with ThreadPoolExecutor(2) as pool:
+            refusals = [each for each in pool.map(go, (0, 1), (0.5, 0.25)) if each]
+        assert len(refusals) >= 1
+        assert all("belongs to another configuration" in each for each in refusals)
+        assert len(list(place.glob("seed_?.npz"))) + len(refusals) == 2
+
+
+def test_a_run_from_its_own_initial_weights_handed_in_is_taken_up(tiny, tmp_path):
+    start = cf.Params.initial(tiny, 0)
+    with pytest.raises(BudgetExceeded):
+        train(tiny, 0, tmp_path, params=start, max_gradients=5)
+    run, there = train(tiny, 0, tmp_path, params=start)
+    assert (run.attrs["started_from"], there) == ("given weights", False)

@@ -117,3 +117,11 @@ def test_files_as_spreadsheets_write_them(tmp_path):
 
 def test_orders_grow_like_factorials():
     assert [len(group_elements("symmetric", N)) for N in range(2, 6)] == [math.factorial(N) for N in range(2, 6)]
+
+
+def test_a_first_row_of_numbers_in_any_spelling_is_no_row_of_names(tmp_path):
+    file = tmp_path / "v.txt"
+    file.write_text("1E0 0 2\n0 2 1\n")
+    assert read_permutations(file) == ((1, 0, 2), (0, 2, 1))
+    file.write_text("A B C\n1 0 2\n")
+    assert read_permutations(file) == ((1, 0, 2),)

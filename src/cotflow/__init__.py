@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from . import statistics, tables, theory
+    from . import figures, statistics, tables, theory
     from .config import Config
     from .engines import simulate
     from .ensembles import ensemble
@@ -31,6 +31,7 @@ _HOMES = {
     "Task": ".task",
     "config_of": ".trajectory",
     "ensemble": ".ensembles",
+    "figures": ".figures",
     "gradient": ".gradients",
     "load": ".trajectory",
     "rollout": ".gradients",
@@ -47,6 +48,7 @@ __all__ = [
     "Task",
     "config_of",
     "ensemble",
+    "figures",
     "gradient",
     "load",
     "rollout",
@@ -62,7 +64,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'cotflow' has no attribute {name!r}")
     module = importlib.import_module(_HOMES[name], __name__)
-    value = module if name in ("statistics", "tables", "theory") else getattr(module, name)
+    value = module if name in ("figures", "statistics", "tables", "theory") else getattr(module, name)
     globals()[name] = value
     return value
 

@@ -26,8 +26,6 @@ from .vocabulary import GROUPS, check_permutations, group_order, read_permutatio
 Positive = Annotated[int, Field(ge=1, le=2**31)]
 Name = Literal["random", "symmetric", "cyclic", "dihedral", "alternating"]
 
-#: The number of seeds in both tables of the paper. It belongs to an ensemble, not to a run: `--seeds 0:100`.
-PAPER_SEEDS = 100
 #: Beyond these no memory holds a run, whatever the machine.
 MOST_EVALUATIONS, MOST_WEIGHTS = 10**7, 2**31
 

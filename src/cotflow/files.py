@@ -7,11 +7,12 @@ import hashlib
 import io
 import json
 import os
-import tempfile
+import secrets
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -27,22 +28,28 @@ class Damaged(FileFault):
     """A file whose contents are not what was once written: truncated, altered, or never a cotflow file."""
 
 
-def write_atomic(path: Path, write: Any) -> None:
-    """Call `write(file)` on a temporary neighbour of `path`, then put that in its place: readers see all of it or nothing."""
+@contextmanager
+def replacing(path: Path, suffix: str = ".tmp") -> Iterator[Path]:
+    """A new neighbour of `path`, to be written in the block and then put in its place: readers see all of it or nothing."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}{suffix}")
     try:
-        with os.fdopen(handle, "wb") as file:
-            write(file)
-            file.flush()
+        beside.touch(exist_ok=False)
+        yield beside
+        with beside.open("rb") as file:
             os.fsync(file.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, path)
+        os.replace(beside, path)
     except BaseException as error:
-        Path(name).unlink(missing_ok=True)
+        beside.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.errno is not None:
             error.filename = str(path)
         raise
+
+
+def write_atomic(path: Path, write: Callable[[BinaryIO], Any]) -> None:
+    """Call `write(file)` on a temporary neighbour of `path`, then put that in its place."""
+    with replacing(path) as beside, beside.open("wb") as file:
+        write(file)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -52,10 +59,20 @@ def write_text(path: Path, text: str) -> None:
 
 def write_archive(path: Path, kind: str, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> None:
     """Write arrays and JSON-able `meta` as an uncompressed .npz file of a `kind`, with a checksum over all of it."""
-    arrays = {name: np.ascontiguousarray(value).reshape(np.shape(value)) for name, value in arrays.items()}
+    arrays = {name: _plain(name, value) for name, value in arrays.items()}
     header = {"kind": kind, "format": FORMAT, "meta": dict(meta), "checksum": checksum(arrays, meta)}
     text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
     write_atomic(path, lambda file: np.savez(file, **{_META: text}, **arrays))  # type: ignore[arg-type]
+
+
+def _plain(name: str, value: Any) -> np.ndarray:
+    """An array as a file can hold it: contiguous, of numbers or text."""
+    value = np.asarray(value)
+    if value.dtype.hasobject and all(isinstance(each, str) for each in value.flat):
+        value = value.astype(str)
+    if value.dtype.hasobject:
+        raise ValueError(f"{name} holds Python objects; allowed: numbers and text")
+    return np.ascontiguousarray(value).reshape(value.shape)
 
 
 def read_archive(path: Path, kind: str, copy: bool = True) -> tuple[dict[str, np.ndarray], dict[str, Any]]:

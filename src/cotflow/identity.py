@@ -16,7 +16,6 @@ from .config import Config
 from .engines import ENGINES, engine_name, tolerances
 from .files import FORMAT, FileFault, read_archive
 from .gradients import BACKENDS
-from .params import Params
 from .trajectory import config_of, load
 
 _NAMED = ("engine", "backend", "rtol", "atol", "format")
@@ -47,9 +46,8 @@ def of_record(run: xr.Dataset) -> dict[str, Any]:
 def of_checkpoint(origin: Mapping[str, Any]) -> dict[str, Any]:
     """The identity of the run that a checkpoint belongs to."""
     cfg = Config(**{key: origin[key] for key in Config.model_fields if key in origin})
-    own = origin["start"] == Params.initial(cfg, origin["seed"]).fingerprint
     named = {key: origin[key] for key in _NAMED if key in origin}
-    return {**cfg.model_dump(), **named, "start": _OWN if own else _GIVEN, "save_params": list(origin["snapshots"])}
+    return {**cfg.model_dump(), **named, "start": origin["started_from"], "save_params": list(origin["snapshots"])}
 
 
 def read_identity(file: Path) -> dict[str, Any]:

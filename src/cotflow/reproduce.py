@@ -19,7 +19,7 @@ from .figures.make import Drawn, available, draw_all, theories
 from .figures.words import count
 from .gradients.threads import cores
 from .report import headlines, numbers, write
-from .results import SEEDED, SNAPSHOTS, Results, solve
+from .results import SNAPSHOTS, Job, Results
 from .runs import CONFIG, train
 from .seeds import write_seeds
 from .trajectory import load, record_path
@@ -137,18 +137,12 @@ def flags_for(cfg: Config) -> list[str]:
     return min(flags.values(), key=len)
 
 
-def theory_jobs(
-    results: Results, names: Sequence[str] | None = None, without: Sequence[str] = ()
-) -> list[tuple[str, str, int | None]]:
-    """Theories that figures, by name or all that can be drawn, need and that are not there.
-
-    Each is (directory of records, tier, seed or None).
-    """
+def theory_jobs(results: Results, names: Sequence[str] | None = None, without: Sequence[str] = ()) -> list[Job]:
+    """Theories that figures, by name or all that can be drawn, need and that are not there."""
     jobs = []
     for ensemble_name, tier in theories(available(results) if names is None else names, without):
         for point in results.points(ensemble_name):
-            seeds = results.seeds(point) if tier in SEEDED else []
-            jobs += [(point, tier, seed) for seed in results.unsolved(point, tier, seeds[: FEW.get(tier)])]
+            jobs += results.jobs(point, tier, results.seeds(point)[: FEW.get(tier)])
     return jobs
 
 
@@ -156,20 +150,19 @@ def solve_theories(
     results: Results, executor: Executor | None, say: Say, names: Sequence[str] | None = None, without: Sequence[str] = ()
 ) -> None:
     """Solve them, the longest first, in the executor's processes where one is given; a tier that refuses says why, once."""
-    jobs = sorted(theory_jobs(results, names, without), key=lambda job: not job[1].startswith("column"))
+    jobs = sorted(theory_jobs(results, names, without), key=lambda job: not job.tier.startswith("column"))
     if not jobs:
         return
     say(f"solving theories: {count(len(jobs), 'curve')}")
-    tasks = [(results.config(point), tier, seed, results.solution(point, tier, seed)) for point, tier, seed in jobs]
-    for refusal in sorted({reason for reason in _each(executor, tasks) if reason}):
+    for refusal in sorted({reason for reason in _each(executor, jobs) if reason}):
         say(f"  left out: {refusal}")
 
 
-def _each(executor: Executor | None, tasks: Iterable[tuple[Config, str, int | None, Path]]) -> Iterator[str | None]:
+def _each(executor: Executor | None, jobs: Iterable[Job]) -> Iterator[str | None]:
     if executor is None:
-        yield from (solve(*task) for task in tasks)
+        yield from (job.solve() for job in jobs)
     else:
-        for future in as_completed([executor.submit(solve, *task) for task in tasks]):
+        for future in as_completed([executor.submit(job.solve) for job in jobs]):
             yield future.result()
 
 

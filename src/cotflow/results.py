@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import xarray as xr
 from . import __version__
 from .config import Config
 from .files import FileFault
+from .params import Params
 from .status import THEORY
 from .theory import closure, column, early, onset, quenched
 from .trajectory import config_of, load, record_files, record_path, save
@@ -73,10 +75,21 @@ class Results:
         """The finished seeds of one directory of records, in order."""
         return list(record_files(self.place(point)))
 
-    def config(self, point: str) -> Config:
-        """The configuration of one directory of records, from its first record."""
-        files = record_files(self.place(point))
-        return config_of(load(next(iter(files.values())), weights=False))
+    def first(self, point: str) -> xr.Dataset:
+        """The first record of one directory, without weights: all are of one configuration and one kind of start."""
+        return load(next(iter(record_files(self.place(point)).values())), weights=False)
+
+    def jobs(self, point: str, tier: str, seeds: Iterable[int]) -> list[Job]:
+        """Theories of a tier that are not there for these seeds, for this configuration and start and by this version.
+
+        Records that start from given weights have theories of these weights, where a tier can start from weights.
+        """
+        run = self.first(point)
+        cfg, given = config_of(run), run.attrs.get("started_from") == "given weights"
+        wanted: list[int | None] = [seed for seed in seeds if seed in self.seeds(point)] if tier in SEEDED else [None]
+        places = [(seed, record_path(self.place(point), 0 if seed is None else seed) if given else None) for seed in wanted]
+        jobs = [Job(cfg, tier, seed, self.solution(point, tier, seed), record) for seed, record in places]
+        return [job for job in jobs if not job.done()]
 
     def sources(self, *wanted: str) -> list[xr.Dataset] | None:
         """Trajectories for names such as "main" (an ensemble) and "main:closure" (its theory); None if an ensemble is missing.
@@ -113,12 +126,6 @@ class Results:
         """Where a theory of a point lies."""
         return solution_path(self.solutions, point, tier, seed)
 
-    def unsolved(self, point: str, tier: str, seeds: Iterable[int]) -> list[int | None]:
-        """Seeds for which a tier is not there, for this configuration and by this version; [None] for an unseeded one."""
-        cfg = self.config(point)
-        wanted: list[int | None] = [seed for seed in seeds if seed in self.seeds(point)] if tier in SEEDED else [None]
-        return [seed for seed in wanted if not _solved(self.solution(point, tier, seed), cfg)]
-
 
 def solution_path(solutions: Path, point: str, tier: str, seed: int | None = None) -> Path:
     """Where a theory of a point lies in a directory of theories."""
@@ -126,22 +133,47 @@ def solution_path(solutions: Path, point: str, tier: str, seed: int | None = Non
     return place / f"{tier}.npz" if seed is None else record_path(place / tier, seed)
 
 
-def _solved(path: Path, cfg: Config) -> bool:
-    if not path.exists():
-        return False
-    try:
-        found = load(path, weights=False)
-    except FileFault:
-        return False
-    return found.attrs.get("config_hash") == cfg.hash and found.attrs.get("version") == __version__
+@dataclass(frozen=True)
+class Job:
+    """A theory to be solved into a file: tier, seed (None where it knows none), and the record in whose first weights it starts
+    (None: in the seed's own).
+    """
 
+    cfg: Config
+    tier: str
+    seed: int | None
+    path: Path
+    record: Path | None = None
 
-def solve(cfg: Config, tier: str, seed: int | None, path: Path) -> str | None:
-    """Solve a theory into a file; the reason, if the tier refuses the configuration."""
-    solver, options = TIERS[tier]
-    try:
-        solution = solver(cfg, **options) if seed is None else solver(cfg, seed, **options)
-    except ValueError as refusal:
-        return str(refusal)
-    save(solution.drop_vars([name for name in solution if str(name).startswith(("initial_", "final_"))]), path)
-    return None
+    def done(self) -> bool:
+        """Whether the file is there, of this configuration and start and by this version."""
+        if not self.path.exists():
+            return False
+        try:
+            attrs = load(self.path, weights=False).attrs
+        except FileFault:
+            return False
+        known = attrs.get("config_hash"), attrs.get("version"), attrs.get("start", "initial")
+        return known == (self.cfg.hash, __version__, self.start[1])
+
+    @property
+    def start(self) -> tuple[Params | None, str]:
+        """The weights that are given, and what the file is to say of them."""
+        if self.record is None or self.seed is None:
+            return None, "initial"
+        params = Params.of(load(self.record), epoch=0)
+        return params, params.fingerprint
+
+    def solve(self) -> str | None:
+        """Solve it; the reason, if the tier refuses the configuration or the start."""
+        solver, options = TIERS[self.tier]
+        params, start = self.start
+        try:
+            if self.record is not None and self.seed is None:
+                raise ValueError(f"{self.tier} starts from random weights, these runs from given ones")
+            solution = solver(self.cfg, **options) if self.seed is None else solver(self.cfg, self.seed, params=params, **options)
+        except ValueError as refusal:
+            return str(refusal)
+        weights = [name for name in solution if str(name).startswith(("initial_", "final_"))]
+        save(solution.drop_vars(weights).assign_attrs(start=start), self.path)
+        return None

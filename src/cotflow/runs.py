@@ -34,9 +34,11 @@ def train(
     up after `wait` seconds. A run that fails leaves its cause in `seed_N.failed.txt` and what it recorded in `seed_N.failed.npz`.
     """
     options, directory = checked(cfg, seed, options), Path(directory)
-    settle({directory: cfg}, options)
+    check_place(directory, cfg, options)
+    directory.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(lock_path(directory, seed), timeout=wait):
+            settle({directory: cfg}, options, seed)
             for litter in directory.glob(f".seed_{seed}.*.tmp"):  # of a process that was killed while it wrote
                 litter.unlink(missing_ok=True)
             run = _finished(cfg, seed, directory, options, say)
@@ -89,19 +91,23 @@ def _run(cfg: Config, seed: int, directory: Path, options: dict[str, Any]) -> xr
     return run
 
 
-def settle(places: Mapping[Path, Config], options: Mapping[str, Any]) -> None:
+def settle(places: Mapping[Path, Config], options: Mapping[str, Any], mine: int | None = None) -> None:
     """Write each place's configuration; a place of another one, or with runs of other `options`, is refused with the difference.
 
-    A place without record, checkpoint or seed at work takes another configuration, unless a person wrote the one that it has.
+    A place without record, checkpoint or seed at work (but for the caller's own, `mine`) takes another configuration, unless a
+    person wrote the one that it has. Processes do so one after the other, so that no two settle for different ones.
     """
     for place, cfg in places.items():
-        check_place(place, cfg, options)
+        check_place(place, cfg, options, mine)
     for place, cfg in places.items():
-        if written_config(place) != cfg:
-            write_text(place / CONFIG, cfg.to_toml())
+        place.mkdir(parents=True, exist_ok=True)
+        with FileLock(place / ".config.lock"):
+            check_place(place, cfg, options, mine)
+            if written_config(place) != cfg:
+                write_text(place / CONFIG, cfg.to_toml())
 
 
-def check_place(place: Path, cfg: Config, options: Mapping[str, Any]) -> None:
+def check_place(place: Path, cfg: Config, options: Mapping[str, Any], mine: int | None = None) -> None:
     """Refuse a place of another configuration, or of other runs; its first file tells, as none of another run is let in."""
     if place.exists() and not place.is_dir():
         raise FileFault(f"{place} is not a directory")
@@ -111,7 +117,8 @@ def check_place(place: Path, cfg: Config, options: Mapping[str, Any]) -> None:
     files = [*record_files(place).values(), *unfinished(place).values()] if place.is_dir() else []
     written = written_config(place)
     if written is not None and written != cfg:
-        used = files or any(map(held, place.glob(".seed_*.lock")))
+        others = (lock for lock in place.glob(".seed_*.lock") if mine is None or lock != lock_path(place, mine))
+        used = files or any(map(held, others))
         if used or (place / CONFIG).read_text() != written.to_toml():
             told = in_words(written.difference(cfg))
             raise FileFault(f"{place} belongs to another configuration ({told}); use another directory or move it away")
@@ -158,9 +165,10 @@ def keep_failure(directory: Path, seed: int, cause: str, partial: xr.Dataset | N
     Its checkpoint goes, unless the same run may get further with a larger budget.
     """
     write_text(cause_path(directory, seed), cause + "\n")
-    failed_path(directory, seed).unlink(missing_ok=True)
     if partial is not None:
         save(partial, failed_path(directory, seed))
+    else:
+        failed_path(directory, seed).unlink(missing_ok=True)
     if for_good:
         checkpoint_path(directory, seed).unlink(missing_ok=True)
     return partial is not None

@@ -1,4 +1,4 @@
-"""What a directory of runs holds, read from its file names and locks alone."""
+"""What a directory of runs holds, read from file names, locks and what ensembles and failed runs wrote of themselves."""
 
 from __future__ import annotations
 

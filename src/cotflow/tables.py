@@ -6,9 +6,7 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,7 @@ import numpy as np
 import xarray as xr
 
 from .config import Config
-from .files import FileFault, write_text
+from .files import FileFault, replacing, write_text
 from .runs import written_config
 from .statistics import transition
 from .status import plan_of
@@ -92,7 +90,8 @@ def export(data: xr.Dataset, path: str | Path) -> Path:
     if path.suffix == ".csv":
         write_text(path, _flat(data).to_csv(index=False))
     elif path.suffix == ".nc":
-        _replace(path, lambda name: data.to_netcdf(name))
+        with replacing(path, path.suffix) as beside:
+            data.to_netcdf(beside)
     else:
         raise ValueError(f"path = {str(path)!r} is not allowed; allowed: names that end in .csv or .nc")
     return path
@@ -190,17 +189,3 @@ def _untied(table: xr.Dataset) -> tuple[str, ...]:
         if found > groups:
             chosen, groups = tried, found
     return chosen
-
-
-def _replace(path: Path, write: Callable[[str], Any]) -> None:
-    """Let `write(name)` make a neighbouring file, then put it in the place of `path`."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.stem}.", suffix=path.suffix, dir=path.parent)
-    os.close(handle)
-    try:
-        write(name)
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise

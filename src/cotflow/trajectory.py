@@ -20,12 +20,13 @@ import xarray as xr
 
 from .config import Config
 from .files import FORMAT, FileFault, read_archive, write_archive
+from .observables import SPLIT_OBSERVABLES
 from .params import Params
 from .seeds import write_seeds
 from .task import check_seed
 
 SPLITS = ("train", "test")
-#: Dimensions of every variable after `epoch`, with what it is; those in `_ALONG_SPLIT` have `split` too in a simulation.
+#: Dimensions of every variable after `epoch`, with what it is; those in `SPLIT_OBSERVABLES` have `split` too in a simulation.
 SCHEMA: dict[str, tuple[tuple[str, ...], str]] = {
     "A": ((), "attention on the correct action, mean over positions"),
     "R": ((), "overlap of the logic matrices with their own teacher matrices"),
@@ -40,7 +41,6 @@ SCHEMA: dict[str, tuple[tuple[str, ...], str]] = {
     "var_o": ((), "variance of the other logits"),
     "attention": (("t", "j"), "attention of predictor position t on action j"),
 }
-_ALONG_SPLIT = ("loss", "next_token_accuracy", "rollout_accuracy", "mu_k", "var_k", "mu_o", "var_o")
 _WEIGHT_DIMS = {
     "w_q": ("head", "model"),
     "w_k": ("head", "model"),
@@ -48,7 +48,7 @@ _WEIGHT_DIMS = {
     "embedding": ("token", "model"),
 }
 #: Attributes that differ between two runs with the same result.
-VOLATILE = ("wall_seconds", "created", "host_threads")
+VOLATILE = ("wall_seconds", "created")
 #: Attributes that make up a record's identity, beside its configuration and seed.
 IDENTITY = ("engine", "backend", "rtol", "atol", "started_from", "format")
 #: Gaps in the numbering of seeds are told up to here; beyond, seeds are not numbered one by one.
@@ -65,7 +65,7 @@ def trajectory(cfg: Config, epochs: Sequence[int] | np.ndarray, curves: Mapping[
     for name, values in curves.items():
         extra, meaning = SCHEMA[name]
         values = np.asarray(values, dtype=np.float64)
-        with_split = name in _ALONG_SPLIT and values.ndim == 2 + len(extra)
+        with_split = name in SPLIT_OBSERVABLES and values.ndim == 2 + len(extra)
         dims = ("epoch", *(("split",) if with_split else ()), *extra)
         variables[name] = (dims, values, {"long_name": meaning})
     data = xr.Dataset(variables, coords={"epoch": epochs, "alpha": ("epoch", epochs * cfg.alpha_per_epoch)})

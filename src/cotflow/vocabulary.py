@@ -105,7 +105,7 @@ def _read_file(path: Path) -> Any:
         if path.suffix == ".npy":
             return np.load(path, allow_pickle=False)
         lines = [line for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
-        if lines and re.search(r"[a-df-zA-Z_]", lines[0]):
+        if lines and re.search(r"[a-df-zA-Z_]", lines[0].replace("E", "e")):
             lines = lines[1:]
         return [[float(x) for x in (line.split(",") if "," in line else line.split())] for line in lines]
     except (OSError, ValueError, EOFError) as error:

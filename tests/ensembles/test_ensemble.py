@@ -7,15 +7,28 @@ import os
 import subprocess
 import sys
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
 import cotflow as cf
+from cotflow.engines.steps import Steps
 from cotflow.ensembles.jobs import Job, Outcome
+from cotflow.ensembles.places import examine
 from cotflow.ensembles.processes import ATTEMPTS, Processes, WorkerDied
 from cotflow.ensembles.watch import Watch
+from cotflow.errors import EnsembleFailed
+from cotflow.files import FileFault
+from cotflow.gradients import backend as make_backend
 from cotflow.status import ensemble_of, survey
 from disturbed import die, die_once, same, same_records
+
+
+class Scaled(Steps):
+    """Steps of another learning rate."""
+
+    def __init__(self, cfg, *how, factor):
+        super().__init__(cfg.replace(lr=factor * cfg.lr), *how)
 
 
 def test_records_have_the_same_bits_with_one_process_with_two_and_without(brief, undisturbed, tmp_path):
@@ -143,11 +156,49 @@ def test_status_tells_what_waits(tiny, tmp_path):
     assert not whole.at_work
 
 
-def test_an_ensemble_of_leap_runs_resumes_with_the_same_bits(tiny, tmp_path):
+def test_an_ensemble_of_leap_runs_has_the_bits_of_single_ones(tiny, tmp_path):
     once = cf.ensemble(tiny, range(2), out=tmp_path / "once", executor=ThreadPoolExecutor(1))
     assert once.attrs["engine"] == "leap"
     for seed in range(2):
         assert same(cf.load(tmp_path / "once" / f"seed_{seed}.npz"), cf.simulate(tiny, seed))
+
+
+def test_partials_of_ones_own_engine_are_told_apart(tiny, tmp_path):
+    """Records of one are not taken for those of another, and worker processes are not asked for what they cannot import."""
+    here, first = ThreadPoolExecutor(1), partial(Scaled, factor=1.0)
+    cf.ensemble(tiny, [0], engine=first, executor=here, out=tmp_path)
+    assert cf.load(tmp_path / "seed_0.npz").attrs["engine"] == "scaled(factor=1.0)"
+    with pytest.raises(FileFault, match=r"engine = 'scaled\(factor=1.0\)', now 'scaled\(factor=0.5\)'"):
+        cf.ensemble(tiny, [0], engine=partial(Scaled, factor=0.5), executor=here, out=tmp_path)
+    local = type("Local", (Scaled,), {"__module__": "__main__"})
+    with pytest.raises(ValueError, match="engine Local is defined in the script itself"):
+        cf.ensemble(tiny, [0], engine=partial(local, factor=1.0))
+
+
+def test_a_backend_of_pytorch_travels(tiny):
+    runs = cf.ensemble(tiny, [0], backend=make_backend("torch"), workers=1)
+    assert runs.attrs["backend"] == "torch"
+    assert runs.A[0].values == pytest.approx(cf.simulate(tiny, 0, backend="torch").A.values, abs=1e-6)
+
+
+def test_a_checkpoint_outlives_a_run_out_of_budget_that_travels(tiny, tmp_path):
+    threads = ThreadPoolExecutor(1)
+    with pytest.raises(EnsembleFailed, match="gradients"):
+        cf.ensemble(tiny, [0], executor=threads, out=tmp_path, max_gradients=5)
+    rest = tmp_path / "seed_0.checkpoint.npz"
+    before = rest.read_bytes()
+    with pytest.raises(EnsembleFailed, match="gradients"):
+        cf.ensemble(tiny, [0], executor=threads, shared=False, out=tmp_path, max_gradients=5)
+    assert rest.read_bytes() == before
+
+
+def test_a_file_that_another_process_has_mended_is_not_set_aside(tiny, tmp_path):
+    file = tmp_path / "seed_0.npz"
+    file.write_bytes(b"PK damaged")
+    found = examine(tmp_path, tiny, {"engine": "leap"}, {})
+    cf.save(cf.simulate(tiny, 0), file)
+    assert found.set_aside([0]) == []
+    assert [each.name for each in tmp_path.glob("seed_*")] == ["seed_0.npz"]
 
 
 def test_ones_own_engine_is_run_and_its_records_are_found_again(tiny, tmp_path):

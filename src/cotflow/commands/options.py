@@ -47,7 +47,7 @@ def _fields() -> type:
     for name, field in Config.model_fields.items():
         kind = bool if field.annotation is bool else str
         shown = "INT" if field.annotation is int else "FLOAT" if field.annotation is float else None
-        note = Parameter(help=f"{_HELP[name]} [{getattr(main, name)}]", group="Configuration", metavar=shown)
+        note = Parameter(help=f"{_HELP.get(name, '')} [{getattr(main, name)}]".strip(), group="Configuration", metavar=shown)
         fields.append((name, Annotated[kind | None, note], dataclasses.field(default=None)))
     made = dataclasses.make_dataclass("Fields", fields, kw_only=True)
     made.__module__ = __name__  # a class of the standard library's `types` would not be taken for a set of flags

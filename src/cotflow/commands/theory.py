@@ -122,6 +122,8 @@ def configuration(
         different = {key: pair for key, pair in config_of(run).difference(cfg).items() if key not in LOOSE}
         if different:
             raise ValueError(f"{over} is of another configuration ({in_words(different)}); without any fields its own is taken")
+        if run.attrs.get("started_from") == "given weights":
+            raise ValueError(f"{over} starts from given weights, not from its seed's own; `cotflow figures` draws its theories")
     return cfg
 
 

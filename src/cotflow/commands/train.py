@@ -22,7 +22,7 @@ from ..params import Params
 from ..runs import train as train_seed
 from ..seeds import parse_seeds
 from ..task import Task
-from ..trajectory import load, record_files, record_path
+from ..trajectory import load, record_path
 from .options import ConfigFlag, Fields, PresetFlag, SeedsFlag, Whole, build_config
 
 
@@ -71,6 +71,8 @@ def train(
     if save_params is not None:
         options["save_params"] = saved_epochs(save_params)
     starts = {each: starting_point(start, cfg, each) for each in chosen} if start is not None else {}
+    if workers is not None and workers < 1:
+        raise ValueError(f"workers = {workers} is not allowed; allowed: whole numbers from 1")
     if len(chosen) > 1:
         train_several(cfg, chosen, dir, workers, options, starts)
         return
@@ -84,13 +86,12 @@ def train_several(
     cfg: Config, seeds: list[int], directory: Path, workers: int | None, options: dict[str, Any], starts: dict[int, Params]
 ) -> None:
     """Seeds side by side, a process each, one thread each; a line on every record, and what failed."""
-    there = set(record_files(directory)) if directory.is_dir() else set()
     options = check_options({"engine": "leap", "backend": "fused", **options})
     records = train_points({"": cfg}, seeds, options, out=directory, workers=workers, progress=True, starts=starts)
     for seed in seeds:
         if ("", seed) in records.done:
             path = record_path(directory, seed)
-            print(summary(load(path, weights=False), path, seed in there))
+            print(summary(load(path, weights=False), path, ("", seed) in records.there))
     if records.failures:
         raise EnsembleFailed(told(records.failures, len(seeds)))
 
@@ -105,16 +106,16 @@ def saved_epochs(text: str) -> list[int]:
 
 def starting_point(start: str, cfg: Config, seed: int) -> Params:
     """Weights named on the command line: of a record, or the teacher's attention, matrices or both."""
-    if not start.startswith("teacher"):
-        return Params.of(load(start))
-    teacher, initial = Params.teacher(cfg, Task(cfg, seed)), Params.initial(cfg, seed)
-    if start == "teacher-attention":
-        return dataclasses.replace(initial, w_q=teacher.w_q, w_k=teacher.w_k)
-    if start == "teacher-logic":
-        return dataclasses.replace(initial, m=teacher.m)
     if start == "teacher":
-        return teacher
-    raise ValueError(f"start = {start!r} is not allowed; allowed: a record, teacher, teacher-attention, teacher-logic")
+        return Params.teacher(cfg, Task(cfg, seed))
+    if start == "teacher-attention":
+        teacher = Params.teacher(cfg, Task(cfg, seed))
+        return dataclasses.replace(Params.initial(cfg, seed), w_q=teacher.w_q, w_k=teacher.w_k)
+    if start == "teacher-logic":
+        return dataclasses.replace(Params.initial(cfg, seed), m=Task(cfg, seed).teacher.astype(cfg.dtype))
+    if not Path(start).exists():
+        raise ValueError(f"start = {start!r} does not exist; allowed: a record, teacher, teacher-attention, teacher-logic")
+    return Params.of(load(start))
 
 
 def summary(run: xr.Dataset, path: Path, there: bool) -> str:

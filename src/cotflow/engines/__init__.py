@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -74,6 +75,7 @@ def simulate(
     made = make_backend(backend, threads, device)
     task = Task(cfg, seed)
     start = Params.initial(cfg, task.seed) if params is None else weights(cfg, params)
+    started_from = "initial" if params is None else "given weights"
     aims = tolerances(engine, options)
     budget = {"max_gradients": int(max_gradients)} if max_gradients is not None else {}
     runner = make_engine(engine, cfg, task, start, made, **aims, **budget)
@@ -84,6 +86,7 @@ def simulate(
         "engine": engine_name(engine),
         "backend": made.name,
         "format": FORMAT,
+        "started_from": started_from,
         "start": start.fingerprint,
         "snapshots": recorder.snapshot_epochs,
         **aims,
@@ -102,7 +105,7 @@ def simulate(
             "wall_seconds": rest.seconds,
             "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "tau": teacher_overlap(task.permutations),
-            "started_from": "initial" if params is None else "given weights",
+            "started_from": started_from,
         }
         run = trajectory(cfg, recorder.epochs, recorder.curves(), **{**runner.report(), **known})
         return with_weights(run, start, runner.params if status == "done" else recorder.latest, recorder.snapshots)
@@ -116,7 +119,10 @@ def simulate(
 
 
 def engine_name(engine: str | Callable[..., Engine]) -> str:
-    """What records call an engine: its name, or that of the class or function which makes it."""
+    """What records call an engine: its name, or that of the class or function which makes it, with what a partial gives it."""
+    if isinstance(engine, functools.partial):
+        given = [*map(repr, engine.args), *(f"{key}={value!r}" for key, value in sorted(engine.keywords.items()))]
+        return f"{engine_name(engine.func)}({', '.join(given)})"
     return engine if isinstance(engine, str) else getattr(engine, "__name__", type(engine).__name__).lower()
 
 

@@ -58,10 +58,10 @@ class Checkpoint:
         """What to tell a user whose run stops here."""
         return f"; run the same command again to go on from {self.path}" if self.path else " (no checkpoint was asked for)"
 
-    def resume(self, engine: Engine, recorder: Recorder) -> bool:
+    def resume(self, engine: Engine, recorder: Recorder) -> None:
         """Take up the file if it is there."""
         if self.path is None or not self.path.exists():
-            return False
+            return
         arrays, meta = read_archive(self.path, "checkpoint")
         if meta["origin"] != self.origin:
             keys = sorted(k for k in self.origin | meta["origin"] if self.origin.get(k) != meta["origin"].get(k))
@@ -71,7 +71,6 @@ class Checkpoint:
         engine.restore((own, meta["engine"]))
         recorder.restore({key: value for key, value in arrays.items() if not key.startswith("engine/")})
         self.spent = float(meta["seconds"])
-        return True
 
     def write(self, engine: Engine, recorder: Recorder) -> None:
         """Write the file now."""

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from ..config import Config
+from ..engines.options import NAMES
 from ..seeds import parse_seeds
 from ..task import check_seed
 
-_OPTIONS = ("engine", "backend", "rtol", "atol", "max_gradients", "save_params", "checkpoint_every", "threads", "device")
 _DERIVED = ("alpha_max", "evaluations")
 #: Bytes that the name of a point may have; file systems take 255.
 _LONGEST = 200
@@ -55,7 +55,7 @@ def read_grid(path: str | Path) -> Grid:
 def _grid(table: dict[str, Any]) -> Grid:
     axes, points = table.pop("axes", {}), table.pop("points", [{}])
     preset, seeds = str(table.pop("preset", "main")), _seeds(table.pop("seeds", "0"))
-    options = {key: table.pop(key) for key in _OPTIONS if key in table}
+    options = {key: table.pop(key) for key in sorted(NAMES & table.keys())}
     if not isinstance(axes, dict):
         raise ValueError("[axes] must be a table of lists, as N = [8, 16, 32]")
     for name, values in axes.items():

@@ -12,7 +12,7 @@ import xarray as xr
 from ..config import Config
 from ..engines import simulate
 from ..engines.drive import stoppable
-from ..errors import Failure, RunFailed
+from ..errors import BudgetExceeded, Failure, RunFailed
 from ..runs import Busy, train
 
 #: Seconds to wait for a seed that another process holds: an orphaned worker leaves within one step and a checkpoint.
@@ -42,13 +42,14 @@ class Job:
 @dataclass(frozen=True)
 class Outcome:
     """How a job ended. `run` is the trajectory, or the part of a failed one, where it travels back; `error` what kept it from
-    being written.
+    being written. `for_good`: the same run would fail again; else its checkpoint is of use with a larger budget.
     """
 
     status: Literal["done", "failed", "busy", "stopped", "unwritable"]
     run: xr.Dataset | None = None
     cause: str = ""
     error: OSError | None = None
+    for_good: bool = True
 
 
 class Held(Failure):
@@ -89,7 +90,7 @@ def work(job: Job) -> Outcome:
     except KeyboardInterrupt as interruption:
         return Outcome("stopped", cause=str(interruption))
     except RunFailed as failure:
-        return Outcome("failed", failure.partial, str(failure))
+        return Outcome("failed", failure.partial, str(failure), for_good=not isinstance(failure, BudgetExceeded))
     except Busy as fault:
         return Outcome("busy", cause=str(fault))
     except OSError as error:

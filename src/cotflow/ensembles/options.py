@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,6 +33,8 @@ def require_importable(options: Mapping[str, Any]) -> None:
     """Refuse one's own engine or backend where worker processes cannot find it: they do not import the caller's script."""
     for name in ("engine", "backend"):
         value = options.get(name)
+        while isinstance(value, functools.partial):
+            value = value.func
         home = value if callable(value) else type(value)
         if home.__module__ == "__main__":
             raise ValueError(

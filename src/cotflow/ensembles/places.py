@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from ..config import Config
 from ..files import Damaged, FileFault
 from ..identity import asked, difference, of_record, read_identity, start_of_checkpoint
 from ..params import Params
-from ..runs import Busy, check_place, refuse_other, same_run, set_aside, written_config
+from ..runs import Busy, check_place, lock_path, refuse_other, same_run, set_aside, written_config
 from ..status import LOCK
 from ..trajectory import failed_files, load, record_files, unfinished
 
@@ -77,10 +77,23 @@ class Found:
         """Give damaged files other names, and a sentence on each; `seeds` are about to be run."""
         wanted, notes = set(seeds), []
         for file, (seed, fault) in self.damaged.items():
+            aside = _set_aside_if_damaged(file, seed)
+            if aside is None:
+                continue
             what = "begins anew" if file.name.endswith(".checkpoint.npz") else "runs again"
             then = what if seed in wanted else f"{what} when it is asked for"
-            notes.append(f"{fault}; it is now {set_aside(file).name}, and seed {seed} {then}")
+            notes.append(f"{fault}; it is now {aside.name}, and seed {seed} {then}")
         return notes
+
+
+def _set_aside_if_damaged(file: Path, seed: int) -> Path | None:
+    """Give a damaged file another name, unless another process has its seed in hand or has put a whole one in its place."""
+    with suppress(FileFault, Timeout), FileLock(lock_path(file.parent, seed), timeout=0):
+        try:
+            read_identity(file)
+        except Damaged:
+            return set_aside(file)
+    return None
 
 
 def look(

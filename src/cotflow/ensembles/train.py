@@ -18,6 +18,7 @@ from ..files import write_text
 from ..params import Params
 from ..runs import cause_path, keep, keep_failure, lock_path, settle
 from ..status import STATE
+from ..trajectory import record_path
 from .conduct import conduct
 from .jobs import PATIENCE, Held, Job, Outcome
 from .options import check_points, require_importable
@@ -31,6 +32,8 @@ class Records:
     """What came of an ensemble: (point, seed) of finished runs, the runs themselves where none is written, and the failures."""
 
     done: set[tuple[str, int]] = field(default_factory=set)
+    there: set[tuple[str, int]] = field(default_factory=set)
+    """Those of them that were finished before."""
     runs: dict[tuple[str, int], xr.Dataset] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
 
@@ -67,7 +70,8 @@ def train_points(
                     if settled:
                         settled()
             left = {name: each.left(seeds, only_failed) for name, each in found.items()}
-            records = Records({(name, seed) for name, each in found.items() for seed in each.done & set(seeds)})
+            there = {(name, seed) for name, each in found.items() for seed in each.done & set(seeds)}
+            records = Records(set(there), there)
             watch = Watch(progress, out / STATE if out else None)
             try:
                 for note in (note for name, each in found.items() for note in each.set_aside(left[name])):
@@ -145,11 +149,19 @@ def write_outcome(job: Job, outcome: Outcome, out: Path | None, records: Records
     kind = Held if outcome.status == "busy" else Failure
     records.failures.append(kind(job.point, job.seed, outcome.cause))
     if place and outcome.status == "failed":
-        if outcome.run is not None and job.directory is None:
-            keep_failure(place, job.seed, outcome.cause, outcome.run)
-        else:
-            write_text(cause_path(place, job.seed), outcome.cause + "\n")
+        with suppress(Timeout), FileLock(lock_path(place, job.seed), timeout=1.0):  # else another process tries it again
+            _write_failure(job, outcome, place)
     return outcome
+
+
+def _write_failure(job: Job, outcome: Outcome, place: Path) -> None:
+    """Write why a run failed, unless another process has finished it meanwhile; a worker that writes has written the rest."""
+    if record_path(place, job.seed).exists():
+        return
+    if job.directory is None:
+        keep_failure(place, job.seed, outcome.cause, outcome.run, outcome.for_good)
+    else:
+        write_text(cause_path(place, job.seed), outcome.cause + "\n")
 
 
 def _in_context(reason: BaseException, out: Path | None, done: int, total: int) -> BaseException:

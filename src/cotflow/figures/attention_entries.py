@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import xarray as xr
 from matplotlib import colormaps
@@ -17,11 +19,11 @@ from .words import close
 
 @styled
 def attention_entries(*curves: xr.Dataset, width: Width = "full") -> Figure:
-    """All entries of one source's attention over training time, and the matrix at four moments; the first source is shown.
+    """All entries of one source's attention over training time, and the matrix at four moments.
 
-    Further sources add the mean of their diagonal.
+    The first simulation is shown, else the first theory that has an attention matrix.
     """
-    data = (simulations(curves) or list(curves))[0]
+    data = _shown(curves)
     pi = mean_and_spread(values(data, "attention"))[0]
     alpha, end = data.alpha.values, settled([data], "A")
     moments = _moments(alpha, np.trace(pi, axis1=1, axis2=2) / pi.shape[1])
@@ -31,11 +33,18 @@ def attention_entries(*curves: xr.Dataset, width: Width = "full") -> Figure:
     left, right = figure.subfigures(**(side_by_side if width == "full" else stacked), squeeze=False).ravel()
     ax = left.subplots()
     _entries(ax, alpha, pi)
-    time_axis(ax, min(end, last_alpha(curves)))
+    time_axis(ax, min(end, last_alpha([data])))
     for k in moments:
         ax.axvline(alpha[k], color=GREY, linewidth=0.5, linestyle=(0, (2, 2)), zorder=0)
     _matrices(right, [(float(alpha[k]), pi[k]) for k in moments])
     return figure
+
+
+def _shown(curves: Sequence[xr.Dataset]) -> xr.Dataset:
+    found = [data for data in (*simulations(curves), *curves) if "attention" in data]
+    if not found:
+        raise ValueError("the figure of attention entries needs a simulation, or a theory of tier 2 or 3")
+    return found[0]
 
 
 def _matrices(part: SubFigure, moments: list[tuple[float, np.ndarray]]) -> None:
@@ -78,7 +87,7 @@ def _moments(alpha: np.ndarray, A: np.ndarray) -> list[int]:
 
 def caption(*curves: xr.Dataset) -> str:
     """What is seen."""
-    data = (simulations(curves) or list(curves))[0]
+    data = _shown(curves)
     return (
         "(a) Every entry of the attention matrix over training time, averaged over seeds: the diagonal, step t to action t, in "
         "colour from the first step (dark) to the last (light), its mean A dashed, all other entries in grey; dashed "

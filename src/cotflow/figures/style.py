@@ -137,11 +137,10 @@ def letter(axes: list[Axes], titles: list[str]) -> None:
         ax.set_title(f"({chr(ord('a') + i)})  {title}" if len(axes) > 1 else title)
 
 
-def time_axis(ax: Axes, last: float, label: bool = True) -> None:
+def time_axis(ax: Axes, last: float) -> None:
     """The horizontal axis of training time."""
     ax.set_xlim(0, last or 1.0)
-    if label:
-        ax.set_xlabel(r"training time $\alpha$")
+    ax.set_xlabel(r"training time $\alpha$")
 
 
 def legend_above(figure: Figure, axes: list[Axes]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -83,14 +83,18 @@ class Torch:
 
     def __init__(self, device: str | None = None) -> None:
         try:
-            from . import autograd
+            from .bags import place_of
         except ImportError as error:
             raise ValueError(f"backend 'torch' needs PyTorch: pip install 'cotflow[torch]' ({error})") from None
-        from .bags import place_of
-
         place_of(device)
-        self._autograd = autograd
         self.device = device
+
+    @property
+    def _autograd(self) -> Any:
+        """The module that computes; not kept, so that a backend can travel to a worker."""
+        from . import autograd
+
+        return autograd
 
     def loss_and_gradient(self, cfg: Config, params: Params, split: Split) -> tuple[float, Params]:
         return self._autograd.loss_and_gradient(cfg, params, split, self.device)

@@ -16,6 +16,7 @@ from .. import __version__
 from ..config import Config
 from ..figures.make import Drawn
 from ..figures.registry import FIGURES
+from ..figures.sources import seed_numbers
 from ..figures.words import TIERS, count, in_words
 from ..files import write_text
 from ..gradients.threads import cores
@@ -52,8 +53,8 @@ def numbers(results: Results, figures: Sequence[Drawn] = (), command: str = "") 
         "machine": {"processor": platform.machine(), "system": platform.system(), "cores": cores()},
         "config": config_of(run).model_dump(mode="json"),
         "config_hash": config_of(run).hash,
-        "seeds": measures.numbers_of(run),
-        "table_seeds": {name: measures.numbers_of(results.runs(name)[0]) for name in TABLES if results.runs(name)},
+        "seeds": seed_numbers(run),
+        "table_seeds": {name: seed_numbers(results.runs(name)[0]) for name in TABLES if results.runs(name)},
         "engine": {key: run.attrs[key] for key in ("engine", "backend", "rtol", "atol") if key in run.attrs},
         "command": command,
         "cost": measures.cost(run),
@@ -99,7 +100,7 @@ def cross_check(results: Results) -> dict[str, Any] | None:
         return None
     errors = {name: measures.distance(exact[0], main_runs(results), name, "train") for name in COMPARED}
     return {
-        "seeds": measures.numbers_of(exact[0]),
+        "seeds": seed_numbers(exact[0]),
         "max": {name: error["per_seed_max"] for name, error in errors.items() if error is not None},
         "seconds": measures.cost(exact[0])["seconds"],
         "gradients": measures.cost(exact[0])["gradients"],
@@ -112,7 +113,7 @@ def training(results: Results) -> dict[str, dict[str, float]]:
     for name in ENSEMBLES:
         if runs := results.runs(name):
             seconds = sum(measures.cost(run)["total"] for run in runs)
-            found[name] = {"runs": sum(len(measures.numbers_of(run)) for run in runs), "seconds": seconds}
+            found[name] = {"runs": sum(len(seed_numbers(run)) for run in runs), "seconds": seconds}
     return found
 
 

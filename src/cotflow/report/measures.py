@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from ..figures.sources import seed_numbers
 from ..theory.rollout import crossing
 
 
@@ -76,7 +77,7 @@ def distance(run: xr.Dataset, theory: xr.Dataset, name: str, split: str = "test"
     """
     if name not in theory or name not in run:
         return None
-    mine, theirs = numbers_of(run), numbers_of(theory)
+    mine, theirs = seed_numbers(run), seed_numbers(theory)
     shared = [seed for seed in mine if not theirs or seed in theirs]
     if not shared:
         return None
@@ -91,12 +92,6 @@ def distance(run: xr.Dataset, theory: xr.Dataset, name: str, split: str = "test"
     result["alpha_of_max"] = float(run.alpha[int(error.argmax())])
     result["per_seed_max"] = float(np.abs(predicted - measured).max()) if theirs else None
     return result
-
-
-def numbers_of(data: xr.Dataset) -> list[int]:
-    if "seed" in data.dims:
-        return [int(seed) for seed in data.seed.values]
-    return [int(data.attrs["seed"])] if "seed" in data.attrs else []
 
 
 def cost(run: xr.Dataset) -> dict[str, float]:
