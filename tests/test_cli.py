@@ -128,6 +128,9 @@ def test_rollout_generates_and_scores_ones_own_sequences(tmp_path, capsys):
     file.write_bytes(b"\xef\xbb\xbf" + ",".join(f'"{entry}"' for entry in wrong).encode())
     assert run("rollout", tmp_path / "seed_0.npz", "--input", file) == 0
     assert "over 1 sequences" in capsys.readouterr().out
+    file.write_text("0,1,2,x,4,5\n1,1,1,1,1,1\n")  # a slip in the first row does not make names of it
+    assert run("rollout", tmp_path / "seed_0.npz", "--input", file) == 2
+    assert "something else than whole numbers" in capsys.readouterr().err
     file.write_text("1,2,3\n")
     assert run("rollout", tmp_path / "seed_0.npz", "--input", file) == 2
     assert "allowed: L + 1 = 6" in capsys.readouterr().err

@@ -116,3 +116,9 @@ def test_points_without_fields_have_no_place_in_a_phase_diagram(swept, tmp_path)
 def test_what_is_no_sweep_is_told(swept, change, told):
     with pytest.raises(ValueError, match=told):
         cf.tables.sweep_table(**{"results": swept[0], **change})
+
+
+def test_a_trajectory_is_no_table(tiny, tmp_path):
+    with pytest.raises(ValueError, match=r"a trajectory, whose file cf\.save writes"):
+        cf.tables.export(cf.theory.closure(tiny), tmp_path / "th.csv")
+    assert not (tmp_path / "th.csv").exists()

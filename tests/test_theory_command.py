@@ -81,6 +81,9 @@ def test_a_theory_takes_the_configuration_of_the_simulation_under_it_and_no_othe
     over = ["--over", tmp_path / "seed_0.npz", "--plot", tmp_path / "th.pdf"]
     assert run("closure", *over, "--out", tmp_path / "th.npz") == 0
     assert cf.config_of(cf.load(tmp_path / "th.npz")) == tiny
+    cf.save(cf.simulate(tiny, 3), tmp_path / "seed_3.npz")
+    assert run("quenched", "--over", tmp_path / "seed_3.npz", "--plot", tmp_path / "th.pdf", "--out", tmp_path / "three.npz") == 0
+    assert cf.load(tmp_path / "three.npz").attrs["seed"] == 3
     (tmp_path / "th.pdf").unlink()
     assert run("closure", *over, "--preset", "smoke") == 2
     said = capsys.readouterr().err

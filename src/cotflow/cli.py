@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import NoReturn
 
@@ -43,6 +44,9 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         _leave(2, error)
     except KeyboardInterrupt as interruption:
         _leave(130, interruption or "interrupted")
+    except BrokenPipeError:  # whoever read along has left
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(1) from None
     except (RuntimeError, OSError) as error:
         _leave(1, error)
     except MemoryError as error:

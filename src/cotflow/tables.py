@@ -87,6 +87,10 @@ def phase_diagram(table: xr.Dataset, *fields: str) -> xr.Dataset:
 def export(data: xr.Dataset, path: str | Path) -> Path:
     """Write a table or a phase diagram as .csv or as .nc (NetCDF), atomically."""
     path = Path(path)
+    if "epoch" in data.dims:
+        raise ValueError(
+            "data is a trajectory, whose file cf.save writes; allowed: a sweep_table, a phase_diagram, or statistics"
+        )
     if path.suffix == ".csv":
         write_text(path, _flat(data).to_csv(index=False))
     elif path.suffix == ".nc":

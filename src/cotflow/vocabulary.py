@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 from pathlib import Path
 from typing import Any
 
@@ -99,15 +98,23 @@ def check_permutations(rows: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ..
     return rows
 
 
+def is_number(text: str) -> bool:
+    """Whether a word of a file is a number, and not a name over a column."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _read_file(path: Path) -> Any:
     """The numbers of a file, a row a line; a first line of names is skipped."""
     try:
         if path.suffix == ".npy":
             return np.load(path, allow_pickle=False)
         lines = [line for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
-        if lines and re.search(r"[a-df-zA-Z_]", lines[0].replace("E", "e")):
-            lines = lines[1:]
-        return [[float(x) for x in (line.split(",") if "," in line else line.split())] for line in lines]
+        rows = [line.split(",") if "," in line else line.split() for line in lines]
+        return [[float(entry) for entry in row] for row in (rows[1:] if rows and not any(map(is_number, rows[0])) else rows)]
     except (OSError, ValueError, EOFError) as error:
         raise ValueError(
             f"vocabulary = {str(path)!r} is neither 'random', {', '.join(map(repr, GROUPS))} nor a readable file of "

@@ -14,7 +14,9 @@ from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
 import pytest
 
 import cotflow as cf
-from cotflow.ensembles.pools import Given
+from cotflow.ensembles.conduct import conduct
+from cotflow.ensembles.jobs import Job
+from cotflow.ensembles.pools import Given, as_pool
 from cotflow.errors import EnsembleFailed, Interrupted, PoolLost
 from cotflow.runs import Busy
 from cotflow.status import LOCK, survey
@@ -161,6 +163,21 @@ def test_ctrl_c_reaches_runs_in_threads(brief, undisturbed, tmp_path):
     threads.submit(int).result(timeout=5)  # nothing else occupies the thread
     cf.ensemble(brief, range(3), engine="steps", executor=threads, out=tmp_path)
     assert same_records(tmp_path, undisturbed)
+
+
+def test_ctrl_c_after_the_last_run_stops_what_would_follow(tiny):
+    """As when it comes while the workers leave, and a report is to be written next."""
+    pool, outcomes = as_pool(ThreadPoolExecutor(1), None), []
+    close = pool.close
+
+    def interrupted() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        close()
+
+    pool.close = interrupted
+    with pytest.raises(Interrupted):
+        conduct([Job("", tiny, 0)], pool, lambda job, outcome: outcomes.append(outcome), lambda: None, lambda why, running: None)
+    assert [outcome.status for outcome in outcomes] == ["done"]
 
 
 @pytest.mark.parametrize("signals", [2 * [signal.SIGTERM], 3 * [signal.SIGINT]], ids=["SIGTERM twice", "SIGINT thrice"])

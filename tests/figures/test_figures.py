@@ -16,7 +16,7 @@ from cotflow.figures.single_seeds import choose
 from cotflow.figures.sources import settled
 from cotflow.figures.style import LOOKS, STYLE, WIDTHS
 from cotflow.figures.tiers import error
-from cotflow.figures.transition_times import varied
+from cotflow.figures.transition_times import along, varied
 from cotflow.theory.rollout import gaussian_rollout
 
 
@@ -159,6 +159,21 @@ def test_a_sweep_has_one_panel_for_fields_that_vary_in_step(tiny):
     assert len(figure.axes) == 2
     with pytest.raises(ValueError, match="at least two configurations"):
         transition_times(points[0])
+
+
+def test_a_panel_of_transition_times_shows_what_differs_along_its_axis_alone(runs, tiny):
+    """A point that never crosses leaves its partner, and does not let in points that differ in something else."""
+    never = locked(runs, [np.inf] * 3)
+    points = [
+        locked(runs, [0.5, 1.0, 1.5]),
+        never.assign_attrs(config=tiny.replace(d_h=4).model_dump_json()),
+        locked(runs, [2.5] * 3).assign_attrs(config=tiny.replace(lr=1.0).model_dump_json()),
+    ]
+    points = [data.drop_vars("rollout_accuracy") for data in points]
+    assert [cf.config_of(data).d_h for data in along(points, "d_h", [])] == [6, 4]
+    panels = dict(zip(varied(points), transition_times(*points).axes, strict=True))
+    marks = {name: [line.get_ydata().tolist() for line in ax.lines if line.get_marker() == "o"] for name, ax in panels.items()}
+    assert marks == {"d_h": [[0.75]], "lr": [[0.75, 2.25]]}  # half way between the evaluations before and after
 
 
 def test_attention_entries_ask_for_a_source_that_has_them(tiers):

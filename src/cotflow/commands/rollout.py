@@ -12,8 +12,9 @@ from cyclopts import Parameter
 from ..config import Config
 from ..files import write_text
 from ..gradients import rollout as generate
-from ..params import Params
+from ..params import Params, vector_keys
 from ..trajectory import config_of, load
+from ..vocabulary import is_number
 from .options import Whole
 
 
@@ -24,7 +25,7 @@ def rollout(
     input: Annotated[Path, Parameter(help="CSV, a sequence a row: g_1..g_L, s_0 and, if known, s_1..s_L.")],
     output: Annotated[Path | None, Parameter(help="Where to write the generated states; else they are printed.")] = None,
     epoch: Annotated[Whole, Parameter(help="Use the weights of a saved epoch instead of the final ones.")] = None,
-    backend: Annotated[str, Parameter(help="fused or torch, which learned embeddings need.")] = "fused",
+    backend: Annotated[str | None, Parameter(help="fused or torch; by default the one that the weights need.")] = None,
     device: Annotated[str | None, Parameter(help="PyTorch device, such as cuda.")] = None,
 ) -> None:
     """Generate the states of given action sequences, and compare with the targets where the file holds them."""
@@ -33,6 +34,7 @@ def rollout(
         raise ValueError(f"{run} is a directory of seeds; name one of its records")
     cfg = config_of(record)
     actions, s0, targets = read_sequences(input, cfg)
+    backend = backend or ("fused" if vector_keys(cfg) and device is None else "torch")
     states = generate(cfg, Params.of(record, epoch), actions, s0, backend=backend, device=device)
     text = "".join(",".join(map(str, row)) + "\n" for row in states)
     if output is not None:
@@ -52,7 +54,7 @@ def read_sequences(path: Path, cfg: Config) -> tuple[np.ndarray, np.ndarray, np.
             lines = [line for line in csv.reader(file) if any(entry.strip() for entry in line)]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"cannot read {path} ({error})") from None
-    if lines and any(letter.isalpha() for entry in lines[0] for letter in entry):
+    if lines and not any(map(is_number, lines[0])):
         lines = lines[1:]
     try:
         rows = [[int(entry) for entry in line] for line in lines]

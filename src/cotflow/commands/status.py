@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -42,12 +42,15 @@ def status(directory: Annotated[Path, Parameter(help="A directory of records, or
         console.print(("" if name == "." else f"{name}: ") + _in_words(name, whole, rows))
 
 
-def _in_words(place: str, whole: Ensemble, rows: Iterable[Survey]) -> str:
+def _in_words(place: str, whole: Ensemble, rows: Sequence[Survey]) -> str:
     """How far an ensemble is, and whether a process is at work on it."""
     from ..status import duration
 
     points = {str(Path(place, name)) for name in whole.points}
     done = sum(len(set(row.done) & set(whole.seeds)) for row in rows if row.name in points)
     left = f", about {duration(whole.seconds_left)} left" if whole.seconds_left else ""
+    still = sum(len(row.running) for row in rows if row.name in points)
     now = f"at work: {whole.running} running{left} (as of {whole.written})" if whole.at_work else "no process is at work on it"
+    if still and not whole.at_work:
+        now += f" but those that have {still} run{'s' if still > 1 else ''} in hand"
     return f"{done} of {len(whole.points) * len(whole.seeds)} runs done; {now}"

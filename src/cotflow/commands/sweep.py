@@ -108,7 +108,9 @@ def sweep(
     where = where or Where()
     where.check()
     total = len(plan.points) * len(plan.seeds)
-    print(f"{len(plan.points)} points, seeds {write_seeds(plan.seeds)}: {total} runs in {out}")
+    print(
+        f"{len(plan.points)} point{'s' if len(plan.points) > 1 else ''}, seeds {write_seeds(plan.seeds)}: {total} runs in {out}"
+    )
     if dry_run:
         rehearse(plan, look(plan.points, options, out, {}), failed)
         return

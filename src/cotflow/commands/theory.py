@@ -60,7 +60,7 @@ def theory(
     tier: Annotated[str, Parameter(help="closure, quenched, column, early or onset.")],
     /,
     *,
-    seed: Annotated[Whole, Parameter(help="Whose initial weights tiers 2 and 3 start from; 0 by default.")] = None,
+    seed: Annotated[Whole, Parameter(help="Whose initial weights tiers 2 and 3 start from; those of --over, or 0.")] = None,
     seeds: SeedsFlag = None,
     draws: Annotated[Whole, Parameter(help="Instead of seeds: so many drawn at random.")] = None,
     data: Annotated[
@@ -88,12 +88,15 @@ def theory(
     given = {"zeta": zeta, "tau": tau, "power": power, "data": data, "noise": noise, "contexts": contexts, "draws": draws}
     options: dict[str, Any] = {name: value for name, value in {**given, "variances": variances}.items() if value is not None}
     chosen = chosen_seeds(tier, seed, seeds, options)
+    own = seed is None and seeds is None and draws is None
     _check_files(out, plot, figure, over)
     from ..theory import solve
     from ..trajectory import load
 
     runs = [] if over is None else [load(over, weights=False)]
     cfg = configuration(preset, config, fields, over, runs)
+    if runs and own and chosen is not None:
+        chosen = runs[0].seed.values.tolist() if "seed" in runs[0].dims else runs[0].attrs["seed"]
     if variances is not None:
         options["variances"] = load(variances, weights=False)
     solution = solve(tier, cfg, chosen, **options)

@@ -72,6 +72,8 @@ def conduct(
             tick()
         finally:
             pool.close()
+        if stop_requested() and reason is None:  # after the last run, but before whatever is to follow
+            reason = Interrupted("interrupted")
     if reason is not None:
         raise reason
 

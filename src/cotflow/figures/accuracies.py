@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from .sources import overlay, settled
 from .style import Width, legend_above, letter, page, styled, time_axis
-from .words import close
+from .words import close, thin, variances
 
 TITLES = {"next_token_accuracy": "next token", "rollout_accuracy": "final rollout"}
 
@@ -30,6 +30,5 @@ def caption(*curves: xr.Dataset) -> str:
     """What is seen."""
     return (
         "(a) Teacher-forced accuracy of the next state and (b) accuracy of the last state of a rollout, as fractions of the test "
-        "sequences. The closure's curves take both logit variances as constant at their initial values (tier 3, where shown, "
-        f"predicts accuracies directly). {close(*curves)}"
+        f"sequences.{variances(*curves)}{thin(*curves)} {close(*curves)}"
     )

@@ -67,7 +67,7 @@ def _entries(ax: Axes, alpha: np.ndarray, pi: np.ndarray) -> None:
     """Diagonal entries in colour, by step; the others in grey; the mean of the diagonal, A, on top."""
     L = pi.shape[1]
     ax.plot(alpha, pi[:, ~np.eye(L, dtype=bool)], color=FAINT, linewidth=0.4, zorder=1)
-    ax.plot([], [], color=GREY, linewidth=0.8, label=r"$\pi_{tj},\ j \neq t$")
+    ax.plot([], [], color=FAINT, linewidth=1.5, label=r"$\pi_{tj},\ j \neq t$")
     colors = colormaps[SEQUENTIAL](np.linspace(0.15, 0.95, L))
     for t in range(L):
         name = rf"$\pi_{{tt}},\ t = {t + 1}$" if t in (0, L - 1) else None
@@ -92,5 +92,5 @@ def caption(*curves: xr.Dataset) -> str:
         "(a) Every entry of the attention matrix over training time, averaged over seeds: the diagonal, step t to action t, in "
         "colour from the first step (dark) to the last (light), its mean A dashed, all other entries in grey; dashed "
         "verticals mark "
-        f"the moments of (b), the matrix itself, rows summing to one. {close(data)}"
+        f"the moments of (b), the matrix itself, rows summing to one. {close(data, drawn='mean')}"
     )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import xarray as xr
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 from .order_parameters import TITLES
-from .sources import config, mean_and_spread, overlay, settled, simulations, values
+from .sources import config, mean_and_spread, overlay, settled, values
 from .style import Width, legend_above, letter, page, styled, time_axis
 from .words import close
 
@@ -23,6 +24,9 @@ def limits(*curves: xr.Dataset, width: Width = "full") -> Figure:
         ax.set_ylabel(f"${name}$")
         _frame(ax, curves, name, end)
     axes[0].set_yscale("log")
+    axes[0].yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes[0].yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axes[0].yaxis.set_minor_formatter(NullFormatter())
     axes[0].set_ylim(0.5 / config(curves).L, 1.3)
     letter(axes, list(TITLES.values()))
     legend_above(figure, axes)
@@ -31,7 +35,7 @@ def limits(*curves: xr.Dataset, width: Width = "full") -> Figure:
 
 def _frame(ax, curves: tuple[xr.Dataset, ...], name: str, end: float) -> None:  # type: ignore[no-untyped-def]
     """Let the full curves set the scale, not a limit that has left them."""
-    full = simulations(curves) or list(curves)
+    full = [data for data in curves if data.attrs.get("engine") not in ("theory-early", "theory-onset")] or list(curves)
     tops = [mean_and_spread(values(data, name))[0][data.alpha.values <= end] for data in full]
     low, high = min(float(top.min()) for top in tops), max(float(top.max()) for top in tops)
     height = (high - low) or 1.0

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from .sources import config, overlay, settled, theories
+from .sources import config, overlay, settled
 from .style import FAINT, Width, legend_above, page, styled, time_axis
-from .words import close
+from .words import close, thin, variances
 
 
 @styled
@@ -29,13 +28,7 @@ def rollout(*curves: xr.Dataset, width: Width = "full") -> Figure:
 def caption(*curves: xr.Dataset) -> str:
     """What is seen."""
     cfg = config(curves)
-    constant = [data for data in theories(curves) if "c_omega" in data.attrs and np.ptp(data.var_k.values) == 0]
-    variances = (
-        f" The closure's curve takes both logit variances as constant at their initial value, {float(constant[0].var_k[0]):.4f}."
-        if constant
-        else ""
-    )
     return (
         f"Final rollout accuracy, the fraction of test sequences whose last of L = {cfg.L} generated states is right; thin lines "
-        f"mark chance, 1/N, and certainty.{variances} {close(*curves)}"
+        f"mark chance, 1/N, and certainty.{variances(*curves)}{thin(*curves)} {close(*curves)}"
     )

@@ -66,5 +66,5 @@ def caption(*curves: xr.Dataset) -> str:
     return (
         f"Single seeds ({in_words([str(seed) for seed in chosen])}{which}) and the theories that start from the same "
         "initial weights: (a) attention, (b) own overlap, (c) final rollout accuracy on training sequences, which tier 3 alone "
-        f"predicts.{never} {close(*curves)}"
+        f"predicts.{never} {close(*curves, drawn='single runs of')}"
     )

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from .order_parameters import TITLES
 from .sources import last_alpha, look, overlay, seed_numbers, simulation, theories, values
 from .style import FAINT, Width, legend_above, letter, page, styled, time_axis
-from .words import close
+from .words import close, thin
 
 
 @styled
@@ -62,7 +62,7 @@ def error(run: xr.Dataset, theory: xr.Dataset, name: str, split: str = "test") -
 def caption(*curves: xr.Dataset) -> str:
     """What is seen."""
     return (
-        "Upper row: A, R and S by simulation and by the theories; thin lines are a theory's own ± one standard deviation over "
-        "seeds. Lower row: theory minus simulation, both averaged over the seeds that both have. Tiers 2 and 3 start from each "
-        f"seed's own initial weights, and know its training set by a few numbers. {close(*curves)}"
+        "Upper row: A, R and S by simulation and by the theories. Lower row: theory minus simulation, both averaged over the "
+        "seeds that both have. Tiers 2 and 3 start from each seed's own initial weights, and know its training set by a few "
+        f"numbers.{thin(*curves)} {close(*curves)}"
     )

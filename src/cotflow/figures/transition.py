@@ -9,9 +9,9 @@ from matplotlib.figure import Figure
 
 from .derived import crossings, gaussian_accuracies
 from .sources import look, overlay, seed_numbers, settled, simulation, theories
-from .style import GREY, INK, SKY, Width, legend_above, letter, page, styled, time_axis
+from .style import BLUE, GREY, INK, Width, legend_above, letter, page, styled, time_axis
 from .tiers import shared_seeds
-from .words import close
+from .words import close, thin
 
 
 @styled
@@ -21,7 +21,7 @@ def transition(*curves: xr.Dataset, width: Width = "full") -> Figure:
     figure, (left, right) = page(2, width, per_row=2, height=2.3)
     overlay(left, curves, "rollout_accuracy", split="train")
     measured = gaussian_accuracies(run)["rollout_accuracy"]
-    left.plot(run.alpha, measured, color=SKY, linestyle=(0, (2, 1)), label="formula, measured variances", zorder=2.5)
+    left.plot(run.alpha, measured, color=BLUE, linestyle=(0, (5, 1.5, 1, 1.5)), label="formula, measured variances", zorder=2.5)
     left.axhline(0.5, color=GREY, linewidth=0.5, linestyle=(0, (2, 2)), zorder=0)
     time_axis(left, settled(curves, "rollout_accuracy"))
     left.set_ylim(0, 1.04)
@@ -60,6 +60,5 @@ def caption(*curves: xr.Dataset) -> str:
         "(a) Final rollout accuracy on training sequences by simulation, by the theories, and by the paper's formula with "
         "measured "
         "variances. (b) The training time α at which it reaches 1/2, predicted against simulated, one mark a seed; the line is "
-        "agreement. The closure knows no seed, so its marks lie on one level. "
-        f"{close(*curves)}"
+        f"agreement. The closure knows no seed, so its marks lie on one level.{thin(*curves)} {close(*curves)}"
     )

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 
 from ..trajectory import config_of
 from .derived import crossings
@@ -18,7 +18,7 @@ from .style import Width, legend_above, letter, page, styled
 from .words import in_words, left_out
 
 #: What is timed, and its marker.
-EVENTS = {"A": ("o", "$A = 1/2$"), "rollout_accuracy": ("^", "rollout $= 1/2$")}
+EVENTS = {"A": ("o", "$A$ = 1/2"), "rollout_accuracy": ("^", "rollout = 1/2")}
 _BARS = {"linewidth": 0.9, "markersize": 4, "elinewidth": 0.7, "capsize": 1.5}
 _NAMES = {"N": "$N$", "L": "$L$", "d_g": "$d_g$", "d_h": "$d_h$", "lr": r"learning rate $\eta$"}
 _FOLLOWERS = ("batch_size", "n_test_seq", "n_eval_seq", "train_epochs", "eval_every")
@@ -34,7 +34,7 @@ def transition_times(*curves: xr.Dataset, width: Width = "full") -> Figure:
     for ax, field in zip(axes, fields, strict=True):
         for how in sorted({look(data) for data in curves}, key=lambda each: each.rank):
             for name, (marker, event) in EVENTS.items():
-                same = [data for data in curves if look(data) == how and name in data]
+                same = [data for data in along(curves, field, fields[field]) if look(data) == how and name in data]
                 _lines(ax, field, [field, *fields[field]], same, name, marker, f"{event}, {how.name}")
         _frame(ax, field, curves)
     letter(axes, [f"over {' = '.join(_NAMES.get(each, each) for each in (field, *fields[field]))}" for field in fields])
@@ -59,20 +59,29 @@ def varied(curves: Sequence[xr.Dataset]) -> dict[str, list[str]]:
     return found
 
 
+def along(curves: Sequence[xr.Dataset], field: str, tied: Sequence[str]) -> list[xr.Dataset]:
+    """Sources of the sets, alike but for `field` and those `tied` to it, in which that field varies."""
+    sets: dict[str, list[xr.Dataset]] = {}
+    for data in curves:
+        sets.setdefault(_rest(data, (field, *tied)), []).append(data)
+    return [data for same in sets.values() if len({getattr(config_of(each), field) for each in same}) > 1 for data in same]
+
+
+def _rest(data: xr.Dataset, axis: Sequence[str]) -> str:
+    """A configuration without the fields of an axis and those that merely follow."""
+    return str({key: value for key, value in config_of(data).model_dump().items() if key not in (*axis, *_FOLLOWERS)})
+
+
 def _lines(ax: Axes, field: str, axis: list[str], same: list[xr.Dataset], name: str, marker: str, label: str) -> None:
-    """A line through each set of sources that differ along this axis alone; lone points where there is no such set."""
+    """A line through each set of sources that differ along this axis alone."""
     groups: dict[str, list[tuple[Any, float, float]]] = {}
     for data in same:
         times = crossings(data, name)
         times = times[np.isfinite(times)]
         if len(times):
-            rest = {key: value for key, value in config_of(data).model_dump().items() if key not in (*axis, *_FOLLOWERS)}
             spread = float(times.std(ddof=1)) if len(times) > 1 else 0.0
-            groups.setdefault(str(rest), []).append((getattr(config_of(data), field), float(times.mean()), spread))
-    longest = max(map(len, groups.values()), default=0)
+            groups.setdefault(_rest(data, axis), []).append((getattr(config_of(data), field), float(times.mean()), spread))
     for points in groups.values():
-        if len(points) == 1 and longest > 1:
-            continue
         x, y, spread = zip(*sorted(points, key=lambda point: point[0]), strict=True)
         how: dict[str, Any] = {**look(same[0]).line, **_BARS, "marker": marker}
         if tier(same[0]) is not None:
@@ -83,6 +92,8 @@ def _lines(ax: Axes, field: str, axis: list[str], same: list[xr.Dataset], name: 
 def _frame(ax: Axes, field: str, curves: tuple[xr.Dataset, ...]) -> None:
     values = sorted({getattr(config_of(data), field) for data in curves}, key=str)
     ax.set_xlabel(_NAMES.get(field, field))
+    if all(isinstance(value, int) for value in values):
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     if all(isinstance(value, int | float) and value > 0 for value in values) and max(values) / min(values) > 3:
         ax.set_xscale("log")
         ax.set_xticks(sorted(values), [f"{value:g}" for value in sorted(values)], minor=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import xarray as xr
 
 from ..config import Config
@@ -48,12 +49,29 @@ def setting(cfg: Config) -> str:
     )
 
 
-def who(*curves: xr.Dataset) -> str:
-    """Which sources are drawn, over how many seeds."""
+def thin(*curves: xr.Dataset) -> str:
+    """A sentence, with a blank before it, on the lines that show a theory's spread over seeds; nothing where there are none."""
+    spread = any(len(seed_numbers(data)) > 1 for data in theories(curves))
+    return " Thin lines are a theory's own ± one standard deviation over seeds." if spread else ""
+
+
+def variances(*curves: xr.Dataset) -> str:
+    """A sentence, with a blank before it, on the logit variances from which the closure has its accuracies."""
+    closures = [data for data in theories(curves) if "c_omega" in data.attrs and "var_k" in data]
+    if not closures:
+        return ""
+    if np.ptp(closures[0].var_k.values) > 0:
+        return " The closure's accuracies follow from logit variances that were handed to it."
+    at = float(closures[0].var_k[0])
+    return f" The closure's accuracies take both logit variances as constant at their initial value, {at:.4f}."
+
+
+def who(*curves: xr.Dataset, drawn: str = "mean and, shaded, ± one standard deviation") -> str:
+    """Which sources are drawn, over how many seeds; `drawn` is what there is of several."""
     parts = []
     for data in simulations(curves):
-        drawn = "mean and, shaded, ± one standard deviation" if len(seed_numbers(data)) > 1 else "a single run"
-        parts.append(f"Simulation: {drawn}, {seeds_in_words(data)} (engine {data.attrs.get('engine')}).")
+        shown = drawn if len(seed_numbers(data)) > 1 else "a single run"
+        parts.append(f"Simulation: {shown}, {seeds_in_words(data)} (engine {data.attrs.get('engine')}).")
     tiers = []
     for data in theories(curves):
         text = TIERS.get(str(tier(data)), str(tier(data)))
@@ -68,9 +86,9 @@ def who(*curves: xr.Dataset) -> str:
     return " ".join(parts)
 
 
-def close(*curves: xr.Dataset) -> str:
-    """The end of a caption: sources and setting."""
-    return f"{who(*curves)} {setting(config(curves))}{unlike(*curves)}"
+def close(*curves: xr.Dataset, **drawn: str) -> str:
+    """The end of a caption: sources and setting; `drawn` as in `who`."""
+    return f"{who(*curves, **drawn)} {setting(config(curves))}{unlike(*curves)}"
 
 
 def unlike(*curves: xr.Dataset) -> str:

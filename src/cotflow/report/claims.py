@@ -133,7 +133,7 @@ def _mean_field_loss(run: xr.Dataset) -> Measured:
     loss = measures.curve(run, "loss", "train").mean(axis=0)
     difference = measures.curve(mean_field_loss_of(run), "loss").mean(axis=0) - loss
     k = int(np.abs(difference).argmax())
-    told = f"largest difference of the means, at α = {float(run.alpha[k]):.2f}, where the loss is {loss[k]:.2f}"
+    told = f"ℓ_CE at the measured A, R, S minus loss: largest for the means, at α = {float(run.alpha[k]):.2f}, loss {loss[k]:.2f}"
     return Measured(float(difference[k]), None, "nats", told)
 
 
