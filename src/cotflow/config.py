@@ -182,6 +182,10 @@ class Config(BaseModel):
         return {key: (mine[key], theirs[key]) for key in mine if mine[key] != theirs[key]}
 
 
+#: Fields that change where and how precisely a curve is looked at, not the curve.
+LOOKS = {"train_epochs", "eval_every", "n_test_seq", "n_eval_seq", "dtype"}
+
+
 def require_config(cfg: Any) -> None:
     """Refuse what is no configuration, such as the name of a preset."""
     if not isinstance(cfg, Config):

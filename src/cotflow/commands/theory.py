@@ -46,8 +46,6 @@ TAKEN_BY = {
     "draws": ("quenched", "column"),
 }
 ROWS = 12
-#: Fields in which a theory may differ from the simulation that it is drawn over.
-LOOSE = {"train_epochs", "eval_every", "n_test_seq", "n_eval_seq", "dtype"}
 #: Figures that a theory alone suffices for, with what they show of it.
 FIGURES = {
     "order_parameters": ("A", "R", "S"),
@@ -116,13 +114,14 @@ def configuration(
     preset: str | None, config: Path | None, fields: Fields | None, over: Path | None, runs: Sequence[xr.Dataset]
 ) -> Config:
     """What the flags say; that of the simulation which the curve is drawn over, where they say nothing."""
+    from ..config import LOOKS
     from ..identity import in_words
     from ..trajectory import config_of
 
     silent = preset is None and config is None and (fields is None or not any(v is not None for v in vars(fields).values()))
     cfg = config_of(runs[0]) if runs and silent else build_config(preset, config, fields)
     for run in runs:
-        different = {key: pair for key, pair in config_of(run).difference(cfg).items() if key not in LOOSE}
+        different = {key: pair for key, pair in config_of(run).difference(cfg).items() if key not in LOOKS}
         if different:
             raise ValueError(f"{over} is of another configuration ({in_words(different)}); without any fields its own is taken")
         if run.attrs.get("started_from") == "given weights":

@@ -8,10 +8,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.stats import kurtosis, norm, skew
 
-from ..attention import attention
 from ..config import Config
 from ..params import Params
-from ..task import Split, Task, chain
+from ..task import Split, Task
+from ..theory.assumptions import logits
+from ..theory.column import sample_contexts
 from ..trajectory import config_of
 from .sources import seed_numbers, simulation
 from .style import BLUE, INK, ORANGE, Width, legend_above, letter, page, styled
@@ -55,16 +56,10 @@ def _histogram(ax: Axes, sample: np.ndarray, color: str, name: str) -> None:
 
 
 def split_logits(cfg: Config, params: Params, context: Split) -> tuple[np.ndarray, np.ndarray]:
-    """All correct logits, and all others, of some sequences: z[n, t] = sum_j pi[t, j] m[actions[n, j], :, states[n, t]]."""
-    pi = attention(cfg, params.w_q, params.w_k)
-    correct, others = [], []
-    for t in range(cfg.L):
-        columns = params.m[context.actions, :, context.inputs[:, t, None]]  # (n, L, N)
-        z = np.einsum("j,njr->nr", pi[t], columns)
-        right = np.arange(cfg.N) == context.targets[:, t, None]
-        correct.append(z[right])
-        others.append(z[~right])
-    return np.concatenate(correct), np.concatenate(others)
+    """All correct logits, and all others, of some sequences."""
+    z = logits(cfg, params, context)
+    right = np.arange(cfg.N) == context.targets[:, :, None]
+    return z[right], z[~right]
 
 
 def saved_epochs(run: xr.Dataset) -> list[int]:
@@ -75,9 +70,7 @@ def saved_epochs(run: xr.Dataset) -> list[int]:
 
 def sequences_for(cfg: Config, seed: int) -> Split:
     """Fresh sequences of the seed's own permutations."""
-    rng = np.random.default_rng([seed, 2])
-    actions = rng.integers(0, cfg.d_g, (CONTEXTS, cfg.L))
-    return Split(actions, chain(Task(cfg, seed).permutations, actions, rng.integers(0, cfg.N, CONTEXTS)))
+    return sample_contexts(cfg, Task(cfg, seed).permutations, CONTEXTS, np.random.default_rng([seed, 2]))
 
 
 def _one(curves: tuple[xr.Dataset, ...]) -> xr.Dataset:

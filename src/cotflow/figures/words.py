@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
-from ..config import Config
+from ..config import LOOKS, Config
 from ..trajectory import config_of
 from .sources import config, seed_numbers, simulations, theories, tier
 
@@ -96,6 +96,6 @@ def unlike(*curves: xr.Dataset) -> str:
     first, told = config(curves), []
     for field in type(first).model_fields:
         found = dict.fromkeys(getattr(each, field) for each in map(config_of, (*simulations(curves), *theories(curves))))
-        if len(found) > 1 and field not in ("train_epochs", "eval_every", "n_test_seq", "n_eval_seq", "dtype"):
+        if len(found) > 1 and field not in LOOKS:
             told.append(f"{field} = {in_words([str(value) for value in found])}")
     return f" Sources differ: {', '.join(told)}." if told else ""

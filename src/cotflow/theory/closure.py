@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit
 
 from ..attention import frequencies
-from ..config import Config
+from ..config import LOOKS, Config
 from ..trajectory import config_of
 from .border import alphas, labelled, number, refuse
 from .integrate import along
@@ -25,7 +25,7 @@ from .updates import overlap_rates
 Array = NDArray[np.float64]
 TOLERANCES = {"rtol": 1e-10, "atol": 1e-12}
 #: What two configurations of one learning curve may differ in: the sizes of data sets, and when it is looked at.
-_IMMATERIAL = {"n_train_seq", "n_test_seq", "n_eval_seq", "batch_size", "train_epochs", "eval_every", "dtype"}
+_IMMATERIAL = LOOKS | {"n_train_seq", "batch_size"}
 
 
 @dataclass(frozen=True)
