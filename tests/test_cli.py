@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import shutil
 import subprocess
 import sys
 
@@ -131,6 +132,9 @@ def test_rollout_generates_and_scores_ones_own_sequences(tmp_path, capsys):
     file.write_text("0,1,2,x,4,5\n1,1,1,1,1,1\n")  # a slip in the first row does not make names of it
     assert run("rollout", tmp_path / "seed_0.npz", "--input", file) == 2
     assert "something else than whole numbers" in capsys.readouterr().err
+    file.write_text("1;2;3;4;0;5\n")
+    assert run("rollout", tmp_path / "seed_0.npz", "--input", file) == 2
+    assert "something else than whole numbers" in capsys.readouterr().err
     file.write_text("1,2,3\n")
     assert run("rollout", tmp_path / "seed_0.npz", "--input", file) == 2
     assert "allowed: L + 1 = 6" in capsys.readouterr().err
@@ -178,6 +182,12 @@ def test_figures_of_a_sweep_and_of_one_of_its_points(tmp_path, capsys):
     assert run("figures", place, "--only", "order_parameters") == 2
     assert f"it holds 2 directories of records, such as {place / 'lr=0.25'}" in capsys.readouterr().err
     assert run("figures", place / "lr=0.25", "--only", "order_parameters", "--format", "pdf") == 0
+    lone = tmp_path / "lone"
+    assert run("sweep", grid, "--out", lone) == 0
+    shutil.rmtree(lone / "lr=0.5")
+    capsys.readouterr()
+    assert run("figures", lone) == 2
+    assert f"it holds 1 directory of records, such as {lone / 'lr=0.25'}" in capsys.readouterr().err
     assert run("figures", place, "--format", "gif") == 2
     assert "format = 'gif' is not allowed" in capsys.readouterr().err
 
@@ -191,7 +201,7 @@ def test_runs_and_points_of_a_sweep_do_not_mix_in_one_directory(tmp_path, capsys
     capsys.readouterr()
     for seeds in (["--seed", "0"], ["--seeds", "0:2"]):
         assert run("train", *SMALL, *seeds, "--dir", tmp_path / "rates") == 2
-        assert "rates holds the points of a sweep (lr=0.25, lr=0.5, ...)" in capsys.readouterr().err
+        assert "rates holds the points of a sweep (lr=0.25, lr=0.5)" in capsys.readouterr().err
         assert run("train", *SMALL, *seeds, "--dir", grid) == 2
         assert "grid.toml is not a directory" in capsys.readouterr().err
     assert run("sweep", grid, "--out", tmp_path / "slow") == 2
@@ -210,8 +220,12 @@ def test_status_leaves_theories_out(tmp_path, tiny, capsys):
     assert "theory" not in said.replace(str(tmp_path), "")
     cf.save(run_, tmp_path / "runs" / "theory" / "seed_0.npz")
     (tmp_path / "runs" / "theory" / "config.toml").write_text(tiny.to_toml())
+    cf.save(run_, tmp_path / "more" / "theory" / "a" / "seed_0.npz")
+    (tmp_path / "more" / "theory" / "a" / "config.toml").write_text(tiny.to_toml())
     assert run("status", tmp_path) == 0
-    assert "runs/theory" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "runs/theory" in said
+    assert "more/theory/a" in said
 
 
 @pytest.mark.parametrize(
@@ -220,6 +234,8 @@ def test_status_leaves_theories_out(tmp_path, tiny, capsys):
         (["train", "smoke"], "Did you mean --preset smoke?"),
         (["train", "mine.toml"], "Did you mean --config mine.toml?"),
         (["train", "--seeds", "0", "1"], "Several numbers are written 0,1,2."),
+        (["status", "a", "smoke"], "Unused Tokens: ['smoke'].\n"),
+        (["train", "unheard"], "Unused Tokens: ['unheard'].\n"),
         (["train", "--learning_rate", "1"], "`cotflow train --help` lists all options."),
     ],
 )

@@ -282,6 +282,9 @@ def test_what_cannot_be_reproduced_is_refused_in_one_sentence(tmp_path, capsys):
 def test_theories_start_where_the_runs_start(tiny, tmp_path):
     """Of runs from given weights, tiers 2 and 3 start from these, tier 1 has none, and new weights have new theories."""
     refusals = []
+    cf.save(cf.simulate(tiny, 0), record_path(tmp_path, 0))
+    solve_theories(Results(tmp_path), None, refusals.append, ["tiers"])
+    assert len(Results(tmp_path).theory("main", "closure")) == 1
     for start in ("teacher", "initial"):
         params = cf.Params.teacher(tiny, cf.Task(tiny, 0)) if start == "teacher" else cf.Params.initial(tiny, 7)
         run = cf.simulate(tiny, 0, params=params)

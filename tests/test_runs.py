@@ -145,6 +145,21 @@ def test_two_processes_do_not_settle_for_different_configurations_in_one_directo
         assert len(list(place.glob("seed_?.npz"))) + len(refusals) == 2
 
 
+def test_two_processes_settle_for_the_same_configuration_where_another_was(tiny, tmp_path):
+    for k in range(4):
+        place, meet = tmp_path / str(k), threading.Barrier(2)
+        place.mkdir()
+        (place / "config.toml").write_text(tiny.replace(lr=0.125).to_toml())
+
+        def go(seed, place=place, meet=meet):
+            meet.wait()
+            return train(tiny, seed, place, threads=1)[1]
+
+        with ThreadPoolExecutor(2) as pool:
+            assert list(pool.map(go, (0, 1))) == [False, False]
+        assert cf.load(place).sizes["seed"] == 2
+
+
 def test_a_run_from_its_own_initial_weights_handed_in_is_taken_up(tiny, tmp_path):
     start = cf.Params.initial(tiny, 0)
     with pytest.raises(BudgetExceeded):

@@ -122,3 +122,5 @@ def test_a_trajectory_is_no_table(tiny, tmp_path):
     with pytest.raises(ValueError, match=r"a trajectory, whose file cf\.save writes"):
         cf.tables.export(cf.theory.closure(tiny), tmp_path / "th.csv")
     assert not (tmp_path / "th.csv").exists()
+    runs = cf.theory.quenched(tiny, [0, 1])
+    assert cf.tables.export(cf.statistics.over_seeds(runs), tmp_path / "spread.csv").exists()

@@ -123,5 +123,5 @@ def test_a_first_row_of_numbers_in_any_spelling_is_no_row_of_names(tmp_path):
     file = tmp_path / "v.txt"
     file.write_text("1E0 0 2\n0 2 1\n")
     assert read_permutations(file) == ((1, 0, 2), (0, 2, 1))
-    file.write_text("A B C\n1 0 2\n")
+    file.write_text("# 2 permutations\n\nA B C\n1 0 2\n")
     assert read_permutations(file) == ((1, 0, 2),)

@@ -57,10 +57,13 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 def _hint(error: CycloptsError) -> str:
     """Where a word was probably meant to go, or where all options are listed."""
     names = " ".join(error.command_chain or ())
-    if isinstance(error, UnusedCliTokensError) and error.unused_tokens:
+    if isinstance(error, UnusedCliTokensError) and error.unused_tokens and names in ("reproduce", "train", "theory", "bench"):
+        from .config import PRESETS
+
         first = error.unused_tokens[0]
-        flag = "--config" if first.endswith(".toml") else "" if first.isdigit() else "--preset"
-        return f" Did you mean {flag} {first}?" if flag else " Several numbers are written 0,1,2."
+        if first in PRESETS or first.endswith(".toml"):
+            return f" Did you mean {'--preset' if first in PRESETS else '--config'} {first}?"
+        return " Several numbers are written 0,1,2." if first.isdigit() else ""
     if isinstance(error, UnknownOptionError) and "Did you mean" not in str(error):
         return f" `cotflow {names} --help` lists all options."
     return ""

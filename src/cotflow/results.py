@@ -147,7 +147,7 @@ class Job:
 
     def done(self) -> bool:
         """Whether the file is there, of this configuration and start and by this version."""
-        if not self.path.exists():
+        if not self.path.exists() or (self.record is not None and self.seed is None):
             return False
         try:
             attrs = load(self.path, weights=False).attrs
@@ -173,6 +173,7 @@ class Job:
                 raise ValueError(f"{self.tier} starts from random weights, these runs from given ones")
             solution = solver(self.cfg, **options) if self.seed is None else solver(self.cfg, self.seed, params=params, **options)
         except ValueError as refusal:
+            self.path.unlink(missing_ok=True)  # of other runs that were here before
             return str(refusal)
         weights = [name for name in solution if str(name).startswith(("initial_", "final_"))]
         save(solution.drop_vars(weights).assign_attrs(start=start), self.path)

@@ -34,11 +34,10 @@ def train(
     up after `wait` seconds. A run that fails leaves its cause in `seed_N.failed.txt` and what it recorded in `seed_N.failed.npz`.
     """
     options, directory = checked(cfg, seed, options), Path(directory)
-    check_place(directory, cfg, options)
-    directory.mkdir(parents=True, exist_ok=True)
+    settle({directory: cfg}, options)
     try:
         with FileLock(lock_path(directory, seed), timeout=wait):
-            settle({directory: cfg}, options, seed)
+            settle({directory: cfg}, options, seed)  # somebody may have come in between, who now sees this seed at work
             for litter in directory.glob(f".seed_{seed}.*.tmp"):  # of a process that was killed while it wrote
                 litter.unlink(missing_ok=True)
             run = _finished(cfg, seed, directory, options, say)
@@ -100,6 +99,8 @@ def settle(places: Mapping[Path, Config], options: Mapping[str, Any], mine: int 
     for place, cfg in places.items():
         check_place(place, cfg, options, mine)
     for place, cfg in places.items():
+        if written_config(place) == cfg and (mine is None or record_path(place, mine).exists()):
+            continue
         place.mkdir(parents=True, exist_ok=True)
         with FileLock(place / ".config.lock"):
             check_place(place, cfg, options, mine)
@@ -112,8 +113,10 @@ def check_place(place: Path, cfg: Config, options: Mapping[str, Any], mine: int 
     if place.exists() and not place.is_dir():
         raise FileFault(f"{place} is not a directory")
     plan = plan_of(place)
-    if plan is not None and plan["points"] != [""]:
-        raise FileFault(f"{place} holds the points of a sweep ({', '.join(plan['points'][:2])}, ...); use another directory")
+    points = [name for name in plan["points"] if name and (place / name).is_dir()] if plan is not None else []
+    if points:
+        told = ", ".join(points[:2]) + (", ..." if len(points) > 2 else "")
+        raise FileFault(f"{place} holds the points of a sweep ({told}); use another directory")
     files = [*record_files(place).values(), *unfinished(place).values()] if place.is_dir() else []
     written = written_config(place)
     if written is not None and written != cfg:

@@ -114,7 +114,7 @@ def _directories(directory: Path) -> list[Path]:
     """
     found = [directory]
     for root, names, _ in os.walk(directory):
-        if THEORY in names and not any((Path(root) / THEORY / own).exists() for own in (CONFIG, STATE)):
+        if THEORY in names and not any(any(Path(root, THEORY).rglob(own)) for own in (CONFIG, STATE)):
             names.remove(THEORY)
         found += sorted(Path(root, name) for name in names)
     return sorted(found)

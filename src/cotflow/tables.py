@@ -87,7 +87,7 @@ def phase_diagram(table: xr.Dataset, *fields: str) -> xr.Dataset:
 def export(data: xr.Dataset, path: str | Path) -> Path:
     """Write a table or a phase diagram as .csv or as .nc (NetCDF), atomically."""
     path = Path(path)
-    if "epoch" in data.dims:
+    if "epoch" in data.dims and "statistic" not in data.dims:
         raise ValueError(
             "data is a trajectory, whose file cf.save writes; allowed: a sweep_table, a phase_diagram, or statistics"
         )

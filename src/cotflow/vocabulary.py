@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -98,8 +99,12 @@ def check_permutations(rows: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ..
     return rows
 
 
-def is_number(text: str) -> bool:
-    """Whether a word of a file is a number, and not a name over a column."""
+def is_header(row: Sequence[str]) -> bool:
+    """Whether a row of a file holds names, and no number."""
+    return any(letter.isalpha() for entry in row for letter in entry) and not any(map(_is_number, row))
+
+
+def _is_number(text: str) -> bool:
     try:
         float(text)
     except ValueError:
@@ -112,9 +117,13 @@ def _read_file(path: Path) -> Any:
     try:
         if path.suffix == ".npy":
             return np.load(path, allow_pickle=False)
-        lines = [line for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+        lines = [
+            line
+            for line in path.read_text(encoding="utf-8-sig").splitlines()
+            if line.strip() and not line.lstrip().startswith("#")
+        ]
         rows = [line.split(",") if "," in line else line.split() for line in lines]
-        return [[float(entry) for entry in row] for row in (rows[1:] if rows and not any(map(is_number, rows[0])) else rows)]
+        return [[float(entry) for entry in row] for row in (rows[1:] if rows and is_header(rows[0]) else rows)]
     except (OSError, ValueError, EOFError) as error:
         raise ValueError(
             f"vocabulary = {str(path)!r} is neither 'random', {', '.join(map(repr, GROUPS))} nor a readable file of "

@@ -12,6 +12,7 @@ from functools import partial
 import pytest
 
 import cotflow as cf
+from cotflow.engines import engine_name
 from cotflow.engines.steps import Steps
 from cotflow.ensembles.jobs import Job, Outcome
 from cotflow.ensembles.places import examine
@@ -170,6 +171,7 @@ def test_partials_of_ones_own_engine_are_told_apart(tiny, tmp_path):
     assert cf.load(tmp_path / "seed_0.npz").attrs["engine"] == "scaled(factor=1.0)"
     with pytest.raises(FileFault, match=r"engine = 'scaled\(factor=1.0\)', now 'scaled\(factor=0.5\)'"):
         cf.ensemble(tiny, [0], engine=partial(Scaled, factor=0.5), executor=here, out=tmp_path)
+    assert engine_name(partial(Scaled, factor=object())) == "scaled(factor=object)"  # not where in memory it lies
     local = type("Local", (Scaled,), {"__module__": "__main__"})
     with pytest.raises(ValueError, match="engine Local is defined in the script itself"):
         cf.ensemble(tiny, [0], engine=partial(local, factor=1.0))
@@ -202,8 +204,6 @@ def test_a_file_that_another_process_has_mended_is_not_set_aside(tiny, tmp_path)
 
 
 def test_ones_own_engine_is_run_and_its_records_are_found_again(tiny, tmp_path):
-    from cotflow.engines.steps import Steps
-
     class Mine(Steps):
         """Steps by another name."""
 

@@ -14,7 +14,7 @@ from ..files import write_text
 from ..gradients import rollout as generate
 from ..params import Params, vector_keys
 from ..trajectory import config_of, load
-from ..vocabulary import is_number
+from ..vocabulary import is_header
 from .options import Whole
 
 
@@ -54,7 +54,7 @@ def read_sequences(path: Path, cfg: Config) -> tuple[np.ndarray, np.ndarray, np.
             lines = [line for line in csv.reader(file) if any(entry.strip() for entry in line)]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"cannot read {path} ({error})") from None
-    if lines and not any(map(is_number, lines[0])):
+    if lines and is_header(lines[0]):
         lines = lines[1:]
     try:
         rows = [[int(entry) for entry in line] for line in lines]

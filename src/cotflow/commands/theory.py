@@ -94,7 +94,7 @@ def theory(
     runs = [] if over is None else [load(over, weights=False)]
     cfg = configuration(preset, config, fields, over, runs)
     if runs and own and chosen is not None:
-        chosen = runs[0].seed.values.tolist() if "seed" in runs[0].dims else runs[0].attrs["seed"]
+        chosen = runs[0].seed.values.tolist() if "seed" in runs[0].dims else runs[0].attrs.get("seed", chosen)
     if variances is not None:
         options["variances"] = load(variances, weights=False)
     solution = solve(tier, cfg, chosen, **options)

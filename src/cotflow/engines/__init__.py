@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Iterable
+from numbers import Number
 from pathlib import Path
 from typing import Any
 
@@ -121,9 +122,14 @@ def simulate(
 def engine_name(engine: str | Callable[..., Engine]) -> str:
     """What records call an engine: its name, or that of the class or function which makes it, with what a partial gives it."""
     if isinstance(engine, functools.partial):
-        given = [*map(repr, engine.args), *(f"{key}={value!r}" for key, value in sorted(engine.keywords.items()))]
+        given = [*map(_told, engine.args), *(f"{key}={_told(value)}" for key, value in sorted(engine.keywords.items()))]
         return f"{engine_name(engine.func)}({', '.join(given)})"
     return engine if isinstance(engine, str) else getattr(engine, "__name__", type(engine).__name__).lower()
+
+
+def _told(value: Any) -> str:
+    """A number or text as it is; of anything else the type, as what Python shows of it may differ from process to process."""
+    return repr(value) if isinstance(value, Number | str | None) else type(value).__name__
 
 
 def make_engine(

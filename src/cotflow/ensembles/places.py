@@ -15,7 +15,7 @@ from ..config import Config
 from ..files import Damaged, FileFault
 from ..identity import asked, difference, of_record, read_identity, start_of_checkpoint
 from ..params import Params
-from ..runs import Busy, check_place, lock_path, refuse_other, same_run, set_aside, written_config
+from ..runs import Busy, check_place, lock_path, refuse_other, same_run, set_aside
 from ..status import LOCK
 from ..trajectory import failed_files, load, record_files, unfinished
 
@@ -100,7 +100,7 @@ def look(
     points: Mapping[str, Config], options: Mapping[str, Any], out: Path | None, starts: Mapping[int, Params]
 ) -> dict[str, Found]:
     """What is there of every point; nothing is written, and what belongs to another run is refused with the difference."""
-    if out and out.is_dir() and "" not in points and (written_config(out) or record_files(out) or unfinished(out)):
+    if out and out.is_dir() and "" not in points and (record_files(out) or unfinished(out)):
         raise FileFault(f"{out} holds runs of one configuration; use another directory for several")
     return {name: examine(out / name, cfg, options, starts) if out else Found() for name, cfg in points.items()}
 

@@ -35,7 +35,8 @@ def available(results: Results, names: Iterable[str] | None = None) -> list[str]
     if unknown:
         raise ValueError(f"figure {', '.join(unknown)} does not exist; allowed: {', '.join(FIGURES)}")
     there = {each for name in names for each in FIGURES[name].ensembles if results.points(each)}
-    return [name for name in names if name in drawable(there)]
+    lone = sum(len(results.points(each)) for each in FIGURES["transition_times"].ensembles) < 2
+    return [name for name in names if name in drawable(there) and not (name == "transition_times" and lone)]
 
 
 def drawable(ensembles: Iterable[str]) -> list[str]:

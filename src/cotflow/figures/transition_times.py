@@ -64,7 +64,8 @@ def along(curves: Sequence[xr.Dataset], field: str, tied: Sequence[str]) -> list
     sets: dict[str, list[xr.Dataset]] = {}
     for data in curves:
         sets.setdefault(_rest(data, (field, *tied)), []).append(data)
-    return [data for same in sets.values() if len({getattr(config_of(each), field) for each in same}) > 1 for data in same]
+    found = [data for same in sets.values() if len({getattr(config_of(each), field) for each in same}) > 1 for data in same]
+    return found or list(curves)  # no two differ in this alone: lone points of all
 
 
 def _rest(data: xr.Dataset, axis: Sequence[str]) -> str:
@@ -111,7 +112,8 @@ def _frame(ax: Axes, field: str, curves: tuple[xr.Dataset, ...]) -> None:
 
 def caption(*curves: xr.Dataset) -> str:
     """What is seen."""
-    runs = simulations(curves)
+    panels = [along(curves, field, tied) for field, tied in varied(curves).items()]
+    runs = [run for run in simulations(curves) if any(run is data for panel in panels for data in panel)]
     counts = sorted({len(seed_numbers(run)) for run in runs})
     never = {name: sum(int(np.isnan(crossings(run, name)).sum()) for run in runs) for name in EVENTS}
     lost = left_out(never["A"], "simulated run", "A = 1/2")
