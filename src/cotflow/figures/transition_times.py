@@ -15,7 +15,7 @@ from ..trajectory import config_of
 from .derived import crossings
 from .sources import look, seed_numbers, simulations, tier
 from .style import Width, legend_above, letter, page, styled
-from .words import in_words, left_out
+from .words import count, in_words, left_out
 
 #: What is timed, and its marker.
 EVENTS = {"A": ("o", "$A$ = 1/2"), "rollout_accuracy": ("^", "rollout = 1/2")}
@@ -118,9 +118,9 @@ def caption(*curves: xr.Dataset) -> str:
     never = {name: sum(int(np.isnan(crossings(run, name)).sum()) for run in runs) for name in EVENTS}
     lost = left_out(never["A"], "simulated run", "A = 1/2")
     lost += left_out(never["rollout_accuracy"], "simulated run", "rollout accuracy 1/2")
-    seeds = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}" if counts else "no"
+    seeds = count(counts[0], "seed") if len(counts) == 1 else f"{counts[0]} to {counts[-1]} seeds" if counts else "no seeds"
     return (
         "Training time α at which A and final rollout accuracy (test sequences) reach 1/2, over "
-        f"{in_words(list(varied(curves)))}; mean ± one standard deviation over {seeds} seeds a point, {len(runs)} simulated "
+        f"{in_words(list(varied(curves)))}; mean ± one standard deviation over {seeds} a point, {len(runs)} simulated "
         f"points, theories dashed with open symbols.{lost}"
     )
