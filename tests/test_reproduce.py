@@ -19,7 +19,7 @@ from cotflow.experiments import SIZE_SEEDS, experiments, possible, snapshot_epoc
 from cotflow.figures import FIGURES
 from cotflow.figures.style import STYLE
 from cotflow.reproduce import flags_for, reproduce, solve_theories
-from cotflow.results import TIERS, Job, Results
+from cotflow.results import TIERS, Results, TheoryJob
 from cotflow.trajectory import record_path
 
 
@@ -97,7 +97,7 @@ def test_a_second_call_trains_and_solves_nothing(made, tiny, monkeypatch):
 
     monkeypatch.setattr(module, "ensemble", refuse)
     monkeypatch.setattr(module, "train", refuse)
-    monkeypatch.setattr(Job, "solve", refuse)
+    monkeypatch.setattr(TheoryJob, "solve", refuse)
     with ThreadPoolExecutor(1) as executor:
         reproduce([0, 1, 2], out, False, tiny, workers=1, executor=executor, say=said.append)
     assert said[0].startswith("all records are in")

@@ -19,7 +19,7 @@ from .figures.make import Drawn, available, draw_all, theories
 from .figures.words import count
 from .gradients.threads import cores
 from .report import headlines, numbers, write
-from .results import SNAPSHOTS, Job, Results
+from .results import SNAPSHOTS, Results, TheoryJob
 from .runs import CONFIG, train
 from .seeds import write_seeds
 from .trajectory import load, record_path
@@ -75,10 +75,10 @@ def reproduce(
 def compile_for(plan: Sequence[Experiment], out: Path) -> None:
     """Compile what missing runs need, by two epochs of each kind: once and for all, and not in every process on a run's time."""
     kinds = {
-        (cfg.N, cfg.dtype, each.engine, each.backend): cfg
+        (each.points[point].N, each.points[point].dtype, each.engine, each.backend): each.points[point]
         for each in plan
-        for point, cfg in each.points.items()
-        if each.missing(out)[point]
+        for point, seeds in each.missing(out).items()
+        if seeds
     }
     for (*_, engine, backend), cfg in kinds.items():
         short = cfg.replace(train_epochs=min(2, cfg.train_epochs), eval_every=1)
@@ -137,7 +137,7 @@ def flags_for(cfg: Config) -> list[str]:
     return min(flags.values(), key=len)
 
 
-def theory_jobs(results: Results, names: Sequence[str] | None = None, without: Sequence[str] = ()) -> list[Job]:
+def theory_jobs(results: Results, names: Sequence[str] | None = None, without: Sequence[str] = ()) -> list[TheoryJob]:
     """Theories that figures, by name or all that can be drawn, need and that are not there."""
     jobs = []
     for ensemble_name, tier in theories(available(results) if names is None else names, without):
@@ -158,7 +158,7 @@ def solve_theories(
         say(f"  left out: {refusal}")
 
 
-def _each(executor: Executor | None, jobs: Iterable[Job]) -> Iterator[str | None]:
+def _each(executor: Executor | None, jobs: Iterable[TheoryJob]) -> Iterator[str | None]:
     if executor is None:
         yield from (job.solve() for job in jobs)
     else:

@@ -79,16 +79,12 @@ class Results:
         """The first record of one directory, without weights: all are of one configuration and one kind of start."""
         return load(next(iter(record_files(self.place(point)).values())), weights=False)
 
-    def jobs(self, point: str, tier: str, seeds: Iterable[int]) -> list[Job]:
-        """Theories of a tier that are not there for these seeds, for this configuration and start and by this version.
-
-        Records that start from given weights have theories of these weights, where a tier can start from weights.
-        """
-        run = self.first(point)
-        cfg, given = config_of(run), run.attrs.get("started_from") == "given weights"
+    def jobs(self, point: str, tier: str, seeds: Iterable[int]) -> list[TheoryJob]:
+        """Theories of a tier that are not there for these seeds, for this configuration and start and by this version."""
+        run, place = self.first(point), self.place(point)
+        starts = place if run.attrs.get("started_from") == "given weights" else None
         wanted: list[int | None] = [seed for seed in seeds if seed in self.seeds(point)] if tier in SEEDED else [None]
-        places = [(seed, record_path(self.place(point), 0 if seed is None else seed) if given else None) for seed in wanted]
-        jobs = [Job(cfg, tier, seed, self.solution(point, tier, seed), record) for seed, record in places]
+        jobs = [TheoryJob(config_of(run), tier, seed, self.solution(point, tier, seed), starts) for seed in wanted]
         return [job for job in jobs if not job.done()]
 
     def sources(self, *wanted: str) -> list[xr.Dataset] | None:
@@ -134,47 +130,58 @@ def solution_path(solutions: Path, point: str, tier: str, seed: int | None = Non
 
 
 @dataclass(frozen=True)
-class Job:
-    """A theory to be solved into a file: tier, seed (None where it knows none), and the record in whose first weights it starts
-    (None: in the seed's own).
+class TheoryJob:
+    """A theory to be solved into a file: tier and seed (None where it knows none).
+
+    It starts from the seed's own weights, or from the first ones in the seed's record in the directory `starts`.
     """
 
     cfg: Config
     tier: str
     seed: int | None
     path: Path
-    record: Path | None = None
+    starts: Path | None = None
 
     def done(self) -> bool:
         """Whether the file is there, of this configuration and start and by this version."""
-        if not self.path.exists() or (self.record is not None and self.seed is None):
+        if not self.path.exists() or self._without_start:
             return False
         try:
             attrs = load(self.path, weights=False).attrs
         except FileFault:
             return False
+        given = self._given()
+        start = "initial" if given is None else given.fingerprint
         known = attrs.get("config_hash"), attrs.get("version"), attrs.get("start", "initial")
-        return known == (self.cfg.hash, __version__, self.start[1])
-
-    @property
-    def start(self) -> tuple[Params | None, str]:
-        """The weights that are given, and what the file is to say of them."""
-        if self.record is None or self.seed is None:
-            return None, "initial"
-        params = Params.of(load(self.record), epoch=0)
-        return params, params.fingerprint
+        return known == (self.cfg.hash, __version__, start)
 
     def solve(self) -> str | None:
         """Solve it; the reason, if the tier refuses the configuration or the start."""
-        solver, options = TIERS[self.tier]
-        params, start = self.start
         try:
-            if self.record is not None and self.seed is None:
-                raise ValueError(f"{self.tier} starts from random weights, these runs from given ones")
-            solution = solver(self.cfg, **options) if self.seed is None else solver(self.cfg, self.seed, params=params, **options)
+            solution = self._solution()
         except ValueError as refusal:
             self.path.unlink(missing_ok=True)  # of other runs that were here before
             return str(refusal)
         weights = [name for name in solution if str(name).startswith(("initial_", "final_"))]
-        save(solution.drop_vars(weights).assign_attrs(start=start), self.path)
+        save(solution.drop_vars(weights), self.path)
         return None
+
+    def _solution(self) -> xr.Dataset:
+        solver, options = TIERS[self.tier]
+        if self._without_start:
+            raise ValueError(f"{self.tier} starts from random weights, these runs from given ones")
+        if self.seed is None:
+            return solver(self.cfg, **options)
+        given = self._given()
+        solution = solver(self.cfg, self.seed, params=given, **options)
+        return solution if given is None else solution.assign_attrs(start=given.fingerprint)
+
+    @property
+    def _without_start(self) -> bool:
+        """Whether weights are given to a tier that knows none."""
+        return self.starts is not None and self.seed is None
+
+    def _given(self) -> Params | None:
+        if self.starts is None or self.seed is None:
+            return None
+        return Params.of(load(record_path(self.starts, self.seed)), epoch=0)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Executor, as_completed
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -91,22 +91,12 @@ def draw_all(
     inline: bool = False,
     without: Sequence[str] = (),
     executor: Executor | None = None,
-    each: Callable[[Drawn], None] = lambda drawn: None,
 ) -> list[Drawn]:
-    """Draw figures in their order, in the executor's processes where one is given; `each` is told of every one as it is ready."""
+    """Draw figures in their order, in the executor's processes where one is given."""
     if executor is None:
-        made = {}
-        for name in names:
-            made[name] = draw(results, name, out, formats, inline, without)
-            each(made[name])
-        return [made[name] for name in names]
+        return [draw(results, name, out, formats, inline, without) for name in names]
     home = (results.root, results.solutions)
-    futures = {executor.submit(_draw_there, home, name, out, formats, inline, without): name for name in names}
-    made = {}
-    for future in as_completed(futures):
-        made[futures[future]] = future.result()
-        each(made[futures[future]])
-    return [made[name] for name in names]
+    return [each.result() for each in [executor.submit(_draw_there, home, name, out, formats, inline, without) for name in names]]
 
 
 _there: dict[tuple[Path, Path], Results] = {}
